@@ -1,0 +1,67 @@
+// compile(function, target) → CompiledKernel: the compiler's one entry. The passes are listed in src/pipeline.cpp.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <flextile/backend/target.hpp>
+#include <flextile/ir/function.hpp>
+
+namespace flextile {
+
+struct CompileOptions {
+  bool line_info = true;            // .loc lines in PTX, debug info in host code
+  bool bounds_checked = false;      // host: a load or store outside its tensor throws, naming tensor, index and line
+  bool keep_stages = false;         // CompiledKernel::stages holds the IR after every pass
+  bool binary = true;               // nvptx: assemble to a cubin when nvJitLink is found; host: make the object
+  std::string dump_folder;          // also write every stage to files there (FLEXTILE_DUMP)
+  std::string replace_folder;       // read <kernel>.<pass>.tile from there instead of a pass's result (FLEXTILE_REPLACE)
+};
+
+/// What the target's assembler says about a kernel. -1: unknown (not assembled).
+struct Resources {
+  int registers = -1;               // per thread
+  int spill_stores = -1;            // bytes
+  int spill_loads = -1;
+  int shared_memory = 0;            // bytes per program
+  int threads = 0;                  // per program
+  int stack = -1;                   // bytes per thread
+  std::string log;                  // the assembler's own text
+};
+std::string to_string(const Resources& resources);
+
+/// The IR after one pass.
+struct Stage {
+  std::string pass;
+  std::string text;
+};
+
+/// A compiled kernel: texts, machine code and what a launch needs to know. A value; nothing is loaded yet.
+class CompiledKernel {
+ public:
+  std::string kernel_name;
+  Target target;
+  std::vector<ir::Parameter> parameters;
+  std::string tile_ir_text;
+  std::string llvm_ir_text;
+  std::string ptx_text;                 // nvptx
+  std::string binary;                   // cubin, or a host object file; "" if not assembled
+  Resources resource_usage;
+  std::vector<std::string> explanation; // which schedule was chosen, and why not the next better one
+  std::vector<Stage> stages;
+
+  const std::string& tile_ir() const { return tile_ir_text; }
+  const std::string& llvm_ir() const { return llvm_ir_text; }
+  const std::string& ptx() const { return ptx_text; }
+  std::string resources() const { return to_string(resource_usage); }
+  std::string explain() const;
+};
+
+/// Throws CompileError for what the user can mend, InternalError for our faults. Thread-safe.
+CompiledKernel compile(const ir::Function& function, const Target& target, const CompileOptions& options = {});
+
+/// Versions of LLVM, the linker and this library, for cache keys.
+std::string compiler_version();
+
+}  // namespace flextile

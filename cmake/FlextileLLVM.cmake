@@ -1,0 +1,13 @@
+# flextile_llvm: LLVM 22 for the backend's sources, shared in daily builds, static in the portable one.
+find_package(LLVM 22 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/llvm)
+add_library(flextile_llvm INTERFACE)
+target_include_directories(flextile_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
+separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+target_compile_definitions(flextile_llvm INTERFACE ${llvm_definitions})
+target_compile_options(flextile_llvm INTERFACE $<$<NOT:$<BOOL:${FLEXTILE_SANITIZE}>>:-fno-rtti>)
+if(FLEXTILE_STATIC_LLVM)
+  llvm_map_components_to_libnames(llvm_libraries nvptx native orcjit passes core target)
+  target_link_libraries(flextile_llvm INTERFACE ${llvm_libraries})
+else()
+  target_link_libraries(flextile_llvm INTERFACE LLVM)
+endif()
