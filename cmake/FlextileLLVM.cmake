@@ -1,5 +1,5 @@
 # flextile_llvm: LLVM 22 for the backend's sources, shared in daily builds, static in the portable one.
-find_package(LLVM 22 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/llvm)
+find_package(LLVM 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/llvm)
 add_library(flextile_llvm INTERFACE)
 target_include_directories(flextile_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
