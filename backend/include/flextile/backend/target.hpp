@@ -17,8 +17,9 @@ struct Target {
   static Target host();
   static Target sm_80();
   static Target sm_90a();
+  /// The newest known target that a device of compute capability sm / 10 runs. Throws ArgumentError below 8.0.
   static Target cuda(int sm, bool arch_specific = false);
-  /// "host", "sm_80", "sm_90a", ... Throws ArgumentError that lists what is known.
+  /// "host", "host:<cpu>", "sm_80", "sm_90a", ... Throws ArgumentError that lists what is known.
   static Target parse(std::string_view text);
 
   bool is_gpu() const { return kind == Kind::nvptx; }

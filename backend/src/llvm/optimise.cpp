@@ -1,0 +1,50 @@
+// The optimisation of LLVM IR: one short list per kind of target. The tile passes have already done what depends on
+// tiles; these clean up what lowering writes. No pass of the GPU's list copies a block: barriers and inline assembly stay single.
+#include <llvm/IR/Module.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include <flextile/ir/error.hpp>
+
+#include "llvm/failure.hpp"
+#include "llvm/machine.hpp"
+
+namespace flextile::backend {
+namespace {
+
+constexpr const char* nvptx_list =
+    "always-inline,"
+    "function(sroa,early-cse<memssa>,instcombine,simplifycfg,"
+    "loop-mssa(licm),"
+    "gvn,instcombine,adce,simplifycfg)";
+
+constexpr const char* host_list =
+    "always-inline,"
+    "function(sroa,early-cse<memssa>,instcombine,simplifycfg,"
+    "loop-mssa(loop-rotate,licm),loop(indvars),"
+    "loop-vectorize,gvn,instcombine,"
+    "loop-unroll<O2>,early-cse,instcombine,dse,adce,simplifycfg)";
+
+}  // namespace
+
+void optimise(llvm::Module& module, const Target& target) {
+  FailureScope scope(module.getContext());
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&target_machine(target));
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager passes;
+  if (llvm::Error error = builder.parsePassPipeline(passes, target.is_gpu() ? nvptx_list : host_list)) {
+    throw InternalError("flextile: internal error: LLVM does not know the list of passes: " + llvm::toString(std::move(error)));
+  }
+  passes.run(module, modules);
+  scope.check("optimise");
+}
+
+}  // namespace flextile::backend

@@ -1,0 +1,26 @@
+// The GPU back end's entries: the passes that turn a tile program into a scheduled one, and the lowering to PTX.
+#pragma once
+#include <string>
+#include <vector>
+
+#include <flextile/backend/compile.hpp>
+
+namespace flextile::backend {
+
+ir::Function select_matmul(const ir::Function& function, const Target& target);
+ir::Function pipeline_loads(const ir::Function& function, const Target& target);
+ir::Function choose_layouts(const ir::Function& function, const Target& target);
+ir::Function allocate_shared(const ir::Function& function, const Target& target);
+ir::Function insert_barriers(const ir::Function& function, const Target& target);
+
+struct NvptxCode {
+  std::string llvm_ir;                   // after optimisation
+  std::string ptx;
+  int shared_memory = 0;                 // bytes per program
+  int threads = 0;                       // per program
+  std::vector<std::string> explanation;
+};
+
+NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const CompileOptions& options);
+
+}  // namespace flextile::backend

@@ -1,0 +1,142 @@
+// The compiler on one screen: the list of passes of each kind of target, and what happens before and after them.
+#include <span>
+
+#include <flextile/backend/assemble.hpp>
+#include <flextile/backend/compile.hpp>
+#include <flextile/ir/error.hpp>
+
+#include "host/host.hpp"
+#include "nvptx/nvptx.hpp"
+#include "passes/canonicalise.hpp"
+#include "passes/common_subexpressions.hpp"
+#include "passes/contract.hpp"
+#include "passes/dead_code.hpp"
+#include "passes/loop_invariant.hpp"
+#include "passes/simplify_control.hpp"
+#include "stages.hpp"
+
+namespace flextile {
+namespace backend {
+namespace {
+
+struct Pass {
+  std::string_view name;
+  ir::Function (*run)(const ir::Function& function, const Target& target);
+};
+
+constexpr Pass host_passes[] = {
+    {"canonicalise", canonicalise},
+    {"simplify_control", simplify_control},
+    {"common_subexpressions", common_subexpressions},
+    {"loop_invariant", loop_invariant},
+    {"contract", contract},
+    {"dead_code", dead_code},
+};
+
+constexpr Pass nvptx_passes[] = {
+    {"canonicalise", canonicalise},
+    {"simplify_control", simplify_control},
+    {"common_subexpressions", common_subexpressions},
+    {"loop_invariant", loop_invariant},
+    {"contract", contract},
+    {"dead_code", dead_code},
+    {"select_matmul", select_matmul},
+    {"pipeline_loads", pipeline_loads},
+    {"choose_layouts", choose_layouts},
+    {"allocate_shared", allocate_shared},
+    {"insert_barriers", insert_barriers},
+};
+
+std::span<const Pass> passes_for(const Target& target) {
+  if (target.is_gpu()) return nvptx_passes;
+  return host_passes;
+}
+
+/// Runs `step`; what it throws that is no designed sentence of ours becomes an InternalError with the step's name.
+template <class Step> auto guarded(std::string_view name, const ir::Function& before, const Stages& stages, Step&& step) {
+  try {
+    return step();
+  } catch (const CompileError&) {
+    throw;
+  } catch (const ArgumentError&) {
+    throw;
+  } catch (const DriverError&) {
+    throw;
+  } catch (const std::exception& error) {
+    stages.fail(name, before, error.what());
+  }
+}
+
+ir::Function run_passes(const ir::Function& traced, const Target& target, Stages& stages) {
+  ir::Function function = stages.after("traced", traced);
+  for (const Pass& pass : passes_for(target)) {
+    function = stages.after(pass.name, guarded(pass.name, function, stages, [&] { return pass.run(function, target); }));
+  }
+  return function;
+}
+
+void lower(const ir::Function& scheduled, const CompileOptions& options, const Stages& stages, CompiledKernel& kernel) {
+  if (kernel.target.is_gpu()) {
+    NvptxCode code = guarded("lower_nvptx", scheduled, stages, [&] { return lower_nvptx(scheduled, kernel.target, options); });
+    kernel.llvm_ir_text = std::move(code.llvm_ir);
+    kernel.ptx_text = std::move(code.ptx);
+    kernel.resource_usage.shared_memory = code.shared_memory;
+    kernel.resource_usage.threads = code.threads;
+    kernel.explanation = std::move(code.explanation);
+  } else {
+    HostCode code = guarded("lower_host", scheduled, stages, [&] { return lower_host(scheduled, kernel.target, options); });
+    kernel.llvm_ir_text = std::move(code.llvm_ir);
+    kernel.binary = std::move(code.object);
+    kernel.explanation = std::move(code.explanation);
+  }
+}
+
+void assemble_ptx(const CompileOptions& options, CompiledKernel& kernel) {
+  AssembledKernel assembled = assemble(kernel.kernel_name, kernel.ptx_text, kernel.target, options.line_info);
+  kernel.binary = std::move(assembled.cubin);
+  read_assembler_log(assembled.log, kernel.kernel_name, kernel.resource_usage);
+  for (std::string& sentence : assembler_complaints(kernel.resource_usage)) kernel.explanation.push_back(std::move(sentence));
+}
+
+/// The IR of a kernel that reaches us without the front end may break any rule; here that is the caller's error.
+void check_input(const ir::Function& function) {
+  const std::string opening = "flextile: compile error in kernel \"" + function.name + "\"\n  ";
+  if (function.name.empty()) throw CompileError("flextile: compile error: the kernel has no name");
+  if (function.block_count() == 0) throw CompileError(opening + "the kernel has no body: make it with ir::Function(name, parameters)");
+  try {
+    ir::verify(function, "tracing");
+  } catch (const InternalError& error) {
+    throw CompileError(opening + error.what());
+  }
+  const ir::Operation& last = function.operation(function.block(function.body()).operations.back());
+  if (!last.operands.empty()) {
+    throw CompileError(opening + "[return] a kernel returns nothing, this one returns " + std::to_string(last.operands.size()) +
+                       " values: store them through a pointer or a view");
+  }
+}
+
+}  // namespace
+}  // namespace backend
+
+CompiledKernel compile(const ir::Function& function, const Target& target, const CompileOptions& options) {
+  backend::check_input(function);
+  backend::Stages stages(function, target, options);
+  const ir::Function scheduled = backend::run_passes(function, target, stages);
+
+  CompiledKernel kernel;
+  kernel.kernel_name = function.name;
+  kernel.target = target;
+  kernel.parameters = function.parameters;
+  kernel.tile_ir_text = ir::print(function);
+  backend::lower(scheduled, options, stages, kernel);
+  stages.write("kernel.ll", kernel.llvm_ir_text);
+  if (target.is_gpu()) {
+    stages.write("kernel.ptx", kernel.ptx_text);
+    if (options.binary) backend::assemble_ptx(options, kernel);
+    stages.write("resources.txt", kernel.resources() + kernel.explain());
+  }
+  kernel.stages = stages.take();
+  return kernel;
+}
+
+}  // namespace flextile
