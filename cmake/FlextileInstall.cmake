@@ -11,3 +11,13 @@ write_basic_package_version_file(flextileConfigVersion.cmake COMPATIBILITY SameM
 install(EXPORT flextileTargets NAMESPACE flextile:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flextile)
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/flextileConfig.cmake ${PROJECT_BINARY_DIR}/flextileConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flextile)
+
+get_property(programs GLOBAL PROPERTY FLEXTILE_PROGRAMS)
+get_property(tests GLOBAL PROPERTY FLEXTILE_TEST_PROGRAMS)
+if(programs)
+  install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+endif()
+# What tools/portable copies to a machine with a GPU and no build tools: cmake --install build/portable --component tests.
+if(tests)
+  install(TARGETS ${tests} RUNTIME DESTINATION tests COMPONENT tests EXCLUDE_FROM_ALL)
+endif()
