@@ -47,11 +47,11 @@ struct Location {
 
 struct Operation {
   Opcode opcode{};
-  std::vector<Value> operands;
-  std::vector<Value> results;
-  std::vector<BlockId> blocks;
-  Attributes attributes;
-  Location location;
+  std::vector<Value> operands{};
+  std::vector<Value> results{};
+  std::vector<BlockId> blocks{};
+  Attributes attributes{};
+  Location location{};
 };
 
 struct Block {

@@ -1,0 +1,99 @@
+// Shared memory, asynchronous copies and roles.
+#include "rules.hpp"
+
+namespace flextile::ir {
+namespace {
+
+std::string wrong_buffer_and_stage(const Rule& rule) {
+  const Type &buffer = rule.operand(0), &stage = rule.operand(1);
+  if (!buffer.is_shared()) return rule.broken("buffer is ", buffer, ": must be a shared buffer");
+  if (!is_scalar_of(stage, ElementType::i32)) return rule.broken("stage is ", stage, ": must be i32");
+  const Operation* constant = rule.function.defining(rule.operation.operands[1]);
+  if (!constant || constant->opcode != Opcode::constant) return "";
+  std::int64_t number = constant->attributes.integer(AttributeName::value);
+  if (number >= 0 && number < buffer.stages) return "";
+  return rule.broken("buffer is ", buffer, ", stage is ", number, ": must be from 0 to ", buffer.stages - 1);
+}
+
+Type stage_of(const Type& buffer) { return Type::tile(buffer.element, buffer.shape()); }
+
+}  // namespace
+
+std::string convert_layout_rule(const Rule& rule) {
+  const Type& type = rule.operand(0);
+  if (!type.has_shape()) return rule.broken("operand is ", type, ": must be a tile");
+  return rule.result() == type ? "" : rule.broken("operand is ", type, ", result is ", rule.result(), ": types must be equal");
+}
+
+std::string alloc_shared_rule(const Rule& rule) {
+  if (!rule.result().is_shared()) return rule.broken("result is ", rule.result(), ": must be a shared buffer");
+  std::int64_t swizzle = rule.integer(AttributeName::swizzle, 0);
+  if (swizzle != 0 && swizzle != 32 && swizzle != 64 && swizzle != 128)
+    return rule.broken("swizzle is ", swizzle, ": must be 0, 32, 64 or 128 bytes");
+  std::int64_t offset = rule.integer(AttributeName::offset, 0);
+  if (offset < 0) return rule.broken("offset is ", offset, ": must be at least 0");
+  return "";
+}
+
+std::string shared_load_rule(const Rule& rule) {
+  if (std::string wrong = wrong_buffer_and_stage(rule); !wrong.empty()) return wrong;
+  Type expected = stage_of(rule.operand(0));
+  return rule.result() == expected ? "" : rule.broken("buffer is ", rule.operand(0), ", result is ", rule.result(), ": must be ", expected);
+}
+
+std::string shared_store_rule(const Rule& rule) {
+  if (std::string wrong = wrong_buffer_and_stage(rule); !wrong.empty()) return wrong;
+  Type expected = stage_of(rule.operand(0));
+  return rule.operand(2) == expected ? ""
+                                     : rule.broken("buffer is ", rule.operand(0), ", value is ", rule.operand(2), ": must be ", expected);
+}
+
+std::string async_copy_rule(const Rule& rule) {
+  if (rule.operands() < 3) return rule.broken("takes a buffer, a stage, a view and its offsets; got ", rule.operands(), " operands");
+  if (std::string wrong = wrong_buffer_and_stage(rule); !wrong.empty()) return wrong;
+  const Type &buffer = rule.operand(0), &view = rule.operand(2);
+  if (!view.is_view()) return rule.broken("view is ", view, ": must be a tensor view");
+  bool predicated = rule.integer(AttributeName::has_predicate, 0) != 0;
+  std::size_t count = rule.operands() - 3;
+  if (predicated) {
+    if (count == 0) return rule.broken("has_predicate is set: the last operand must be the predicate");
+    --count;
+    const Type& predicate = rule.operand(rule.operands() - 1);
+    if (!is_scalar_of(predicate, ElementType::i1)) return rule.broken("predicate is ", predicate, ": must be one i1");
+  }
+  if (count != view.rank)
+    return rule.broken("view is ", view, ", got ", count, " offsets: must be one per axis (", static_cast<int>(view.rank), ")");
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!is_scalar_of(rule.operand(3 + i), ElementType::i32))
+      return rule.broken("offset ", i, " is ", rule.operand(3 + i), ": must be i32");
+  }
+  std::string types = join("buffer is ", buffer, ", view is ", view, ": ");
+  if (buffer.element != view.element) return rule.broken(types, "element types must be equal");
+  if (buffer.rank > view.rank)
+    return rule.broken(types, "a stage has ", static_cast<int>(buffer.rank), " axes, more than the view (", static_cast<int>(view.rank),
+                       ")");
+  return rule.result().kind == Type::Kind::token ? "" : rule.broken("result is ", rule.result(), ": must be token");
+}
+
+std::string async_wait_rule(const Rule& rule) {
+  for (std::size_t i = 0; i < rule.operands(); ++i) {
+    if (rule.operand(i).kind != Type::Kind::token) return rule.broken("operand ", i, " is ", rule.operand(i), ": must be token");
+  }
+  std::int64_t pending = rule.integer(AttributeName::pending, 0);
+  return pending >= 0 ? "" : rule.broken("pending is ", pending, ": must be at least 0");
+}
+
+std::string roles_rule(const Rule& rule) {
+  const std::vector<std::int64_t>& registers = rule.operation.attributes.list(AttributeName::registers);
+  std::size_t count = rule.operation.blocks.size();
+  if (count == 0) return rule.broken("needs at least one block");
+  if (registers.size() != count) return rule.broken("has ", count, " blocks and ", registers.size(), " register budgets: must be as many");
+  for (BlockId block : rule.operation.blocks) {
+    if (!rule.function.block(block).arguments.empty()) return rule.broken("its blocks take no arguments");
+    const Operation* last = terminator_of(rule.function, block);
+    if (last && (last->opcode != Opcode::yield || !last->operands.empty())) return rule.broken("its blocks must end in a yield of nothing");
+  }
+  return "";
+}
+
+}  // namespace flextile::ir
