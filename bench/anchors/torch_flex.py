@@ -1,0 +1,133 @@
+"""PyTorch's compiled FlexAttention on this machine, with rows named as flextile-bench's, to be compared within one run.
+
+usage: torch_flex.py [--device cpu|cuda] [--json FILE] [--filter TEXT]     (CPU: as many threads as flextile uses, FLEXTILE_THREADS)
+Needs PyTorch 2.7 or later (a CPU build will do for --device cpu) and a C++ compiler for torch.compile on the CPU.
+"""
+import argparse, json, os, statistics, time
+import torch
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"])
+parser.add_argument("--json", default="")
+parser.add_argument("--filter", default="")
+options = parser.parse_args()
+device = options.device
+torch.manual_seed(0)
+torch._dynamo.config.recompile_limit = 1000
+if device == "cpu" and os.environ.get("FLEXTILE_THREADS"):
+    torch.set_num_threads(int(os.environ["FLEXTILE_THREADS"]))
+rows = []
+
+
+def median_ms(work):
+    for _ in range(3):
+        work()
+    if device == "cuda":
+        torch.cuda.synchronize()
+        times = []
+        for _ in range(20):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record(); work(); end.record()
+            times.append((start, end))
+        torch.cuda.synchronize()
+        return statistics.median(start.elapsed_time(end) for start, end in times)
+    times = []
+    began = time.perf_counter()
+    while len(times) < 3 or (time.perf_counter() - began < 4 and len(times) < 30):
+        start = time.perf_counter(); work(); times.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times)
+
+
+def row(name, work, operations):
+    if options.filter not in name:
+        return
+    try:
+        with torch.no_grad():
+            ms = median_ms(work)
+        result = dict(name=name, ms=round(ms, 4), tflops=round(operations / ms / 1e9, 3))
+    except Exception as error:                      # one row that fails leaves the others
+        result = dict(name=name, failed=repr(error)[:200])
+    rows.append(result)
+    print(result, flush=True)
+
+
+def tensors(batch, heads, length, dim, kind):
+    return [torch.randn(batch, heads, length, dim, device=device, dtype=kind) for _ in range(3)]
+
+
+def causal(b, h, q, kv):
+    return q >= kv
+
+
+def documents(length, mean):
+    generator = torch.Generator().manual_seed(1)
+    return torch.cumsum((torch.rand(length, generator=generator) < 1.0 / mean).int(), 0).int().to(device)
+
+
+def tiles(mask):
+    count = mask.kv_num_blocks.sum().item()
+    return count + (mask.full_kv_num_blocks.sum().item() if mask.full_kv_num_blocks is not None else 0)
+
+
+def attention(name, q, k, v, operations, mask=None, score=None):
+    compiled = torch.compile(flex_attention, dynamic=False)
+    row(name + "/flex/fwd", lambda: compiled(q, k, v, score_mod=score, block_mask=mask), operations)
+
+
+def on_cpu():
+    # Lengths and types of the project's two CPU goals: causal 4K D64, documents 16K D128, both f32.
+    q, k, v = tensors(1, 8, 4096, 64, torch.float32)
+    mask = create_block_mask(causal, None, None, 4096, 4096, device=device)
+    attention("cpu/4K/H8/D64/causal", q, k, v, 4 * 8 * tiles(mask) * 128 * 128 * 64, mask)
+    docs = documents(16384, 600)
+    mask = create_block_mask(lambda b, h, q, kv: (q >= kv) & (docs[q] == docs[kv]), None, None, 16384, 16384, device=device)
+    q, k, v = tensors(1, 6, 16384, 128, torch.float32)
+    attention("cpu/16K/H6/D128/doc", q, k, v, 4 * 6 * tiles(mask) * 128 * 128 * 128, mask)
+
+
+def on_cuda():
+    half = torch.bfloat16
+    a, b = torch.randn(8192, 8192, device=device, dtype=half), torch.randn(8192, 8192, device=device, dtype=half)
+    row("gemm8192/cublas", lambda: a @ b, 2 * 8192**3)
+    for dim in (64, 128, 256):
+        q, k, v = tensors(2, 2048 // dim, 8192, dim, half)
+        operations = 4 * 2 * (2048 // dim) * 8192**2 * dim
+        attention(f"D{dim}/T8192/full", q, k, v, operations)
+        attention(f"D{dim}/T8192/causal", q, k, v, operations / 2, create_block_mask(causal, None, None, 8192, 8192))
+    length, heads, dim = 65536, 6, 128
+    docs = documents(length, 600)
+    window = torch.tensor(1024, device=device)
+    masks = {
+        "causal": causal,
+        "window1024": lambda b, h, q, kv: (q >= kv) & (q - kv < 1024),
+        "chunk1024": lambda b, h, q, kv: (q >= kv) & (q // 1024 == kv // 1024),
+        "speedrun": lambda b, h, q, kv: (q >= kv) & (docs[q] == docs[kv]) & (q - kv < window),
+        "doc": lambda b, h, q, kv: (q >= kv) & (docs[q] == docs[kv]),
+    }
+    q, k, v = tensors(1, heads, length, dim, half)
+    build = torch.compile(create_block_mask, dynamic=False)
+    for name, mod in masks.items():
+        if options.filter in f"64K/H6/D128/{name}/flex/fwd":
+            mask = build(mod, None, None, length, length)
+            attention(f"64K/H6/D128/{name}", q, k, v, 4 * heads * tiles(mask) * 128 * 128 * dim, mask)
+    batch, heads, length = 4, 16, 8192
+    q, k, v = tensors(batch, heads, length, dim, half)
+    slopes = torch.exp2(-8.0 * (torch.arange(heads, device=device) + 1) / heads)
+    causal_mask = create_block_mask(causal, None, None, length, length)
+    scores = {
+        "alibi": lambda s, b, h, q, kv: s + slopes[h] * (kv - q),
+        "softcap": lambda s, b, h, q, kv: 20.0 * torch.tanh(s / 20.0),
+        "rel": lambda s, b, h, q, kv: s + (q - kv),
+    }
+    for name, score in scores.items():
+        attention(f"B4/H16/8K/D128/{name}+causal", q, k, v, 4 * batch * heads * tiles(causal_mask) * 128 * 128 * dim, causal_mask, score)
+    prefix = create_block_mask(lambda b, h, q, kv: (q >= kv) | (kv < 2048), None, None, length, length)
+    attention("B4/H16/8K/D128/prefix2048", q, k, v, 4 * batch * heads * tiles(prefix) * 128 * 128 * dim, prefix)
+
+
+on_cuda() if device == "cuda" else on_cpu()
+if options.json:
+    with open(options.json, "w") as file:
+        json.dump(dict(device=torch.cuda.get_device_name() if device == "cuda" else f"cpu, {torch.get_num_threads()} threads", torch=torch.__version__,
+                       rows=rows), file, indent=1)

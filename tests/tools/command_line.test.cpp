@@ -1,0 +1,126 @@
+// The program `flextile`, started as a user starts it.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+struct Result {
+  int code = -1;
+  std::string text;          // standard output and error
+};
+
+Result run(const std::string& arguments) {
+  Result result;
+  std::FILE* pipe = popen((std::string(FLEXTILE_PROGRAM) + " " + arguments + " 2>&1").c_str(), "r");
+  REQUIRE(pipe);
+  std::array<char, 4096> buffer;
+  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) result.text.append(buffer.data(), count);
+  const int status = pclose(pipe);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
+}
+
+bool holds(const Result& result, const char* text) { return result.text.find(text) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("help teaches by examples") {
+  const Result result = run("--help");
+  CHECK(result.code == 0);
+  CHECK(holds(result, "flextile inspect flex_attention --mask causal --dim 128 --target sm_80 --emit ptx"));
+  CHECK(holds(result, "flextile devices"));
+  const Result inspect = run("inspect --help");
+  CHECK(inspect.code == 0);
+  CHECK(holds(inspect, "--value-dim N"));
+  CHECK(holds(inspect, "sliding_window"));
+}
+
+TEST_CASE("what is misspelt gets the nearest name and exit code 2") {
+  const std::array<std::array<const char*, 2>, 12> cases = {{
+      {"", "no command is given"},
+      {"inspct", "unknown command 'inspct'; did you mean inspect?"},
+      {"inspect", "inspect takes the name of one kernel"},
+      {"inspect flex_atention", "unknown kernel 'flex_atention'; did you mean flex_attention?"},
+      {"inspect flex_attention --taget sm_80", "unknown option '--taget'; did you mean --target?"},
+      {"inspect flex_attention --dim", "--dim needs a value: --dim N"},
+      {"inspect flex_attention --dim 12x", "--dim is '12x', but must be a whole number of at least 1"},
+      {"inspect flex_attention --dim 0", "--dim is '0'"},
+      {"inspect flex_attention --dim 8 --dim 16", "--dim is given twice"},
+      {"inspect flex_attention --element bf61", "--element is 'bf61', but must be f32, f16 or bf16; did you mean bf16?"},
+      {"inspect flex_attention --lse=1", "--lse takes no value"},
+      {"compile /no/such/file.tile", "cannot read '/no/such/file.tile'"},
+  }};
+  for (const auto& [arguments, sentence] : cases) {
+    CAPTURE(arguments);
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    CHECK_MESSAGE(holds(result, sentence), result.text);
+  }
+}
+
+TEST_CASE("wrong names of masks, scores and targets list what there is") {
+  for (const char* arguments : {"inspect flex_attention --mask causle", "inspect flex_attention --score alibie", "inspect flex_attention --target sm_12",
+                                "inspect flex_attention --mask causal --emit ptxx"}) {
+    CAPTURE(arguments);
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    CHECK_MESSAGE(holds(result, "'"), result.text);
+    CHECK(!holds(result, "terminate"));
+  }
+}
+
+TEST_CASE("every stage of causal attention can be seen without a GPU") {
+  const std::string base = "inspect flex_attention --mask causal --dim 64 --target sm_80 --emit ";
+  const Result tile = run(base + "tile");
+  CHECK(tile.code == 0);
+  CHECK_MESSAGE(holds(tile, "func @"), tile.text);
+  const Result llvm = run(base + "llvm");
+  CHECK(llvm.code == 0);
+  CHECK(holds(llvm, "define "));
+  const Result ptx = run(base + "ptx");
+  CHECK(ptx.code == 0);
+  CHECK(holds(ptx, ".target sm_80"));
+  CHECK(holds(ptx, "mma.sync"));
+  CHECK(run(base + "resources").code == 0);
+  CHECK(run(base + "explain").code == 0);
+  const Result passes = run(base + "passes");
+  CHECK(passes.code == 0);
+  const std::string first = passes.text.substr(0, passes.text.find('\n'));
+  CHECK(run(base + "tile_after:" + first).code == 0);
+  const Result unknown = run(base + "tile_after:nothing_like_it");
+  CHECK(unknown.code == 2);
+  CHECK(holds(unknown, "no pass of that name ran"));
+}
+
+TEST_CASE("host code is shown, and has no PTX") {
+  CHECK(run("inspect flex_attention --score softcap:20 --dim 32 --element f32 --target host --emit llvm").code == 0);
+  const Result ptx = run("inspect flex_attention --dim 32 --target host --emit ptx");
+  CHECK(ptx.code == 2);
+  CHECK(holds(ptx, "name a GPU: --target sm_80"));
+}
+
+TEST_CASE("a kernel's tile IR goes out to a file and in again") {
+  const std::string path = "/tmp/flextile_command_line_test_" + std::to_string(getpid()) + ".tile";
+  REQUIRE(run("inspect flex_attention --mask causal --dim 32 --emit tile > " + path).code == 0);
+  const Result again = run("compile " + path + " --target sm_80 --emit ptx");
+  CHECK_MESSAGE(again.code == 0, again.text);
+  CHECK(holds(again, ".target sm_80"));
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  std::fputs("func @broken( {", file);
+  std::fclose(file);
+  const Result broken = run("compile " + path);
+  CHECK(broken.code == 1);
+  CHECK(!holds(broken, "internal error"));
+  std::remove(path.c_str());
+}
+
+TEST_CASE("devices lists the host") {
+  const Result result = run("devices");
+  CHECK(result.code == 0);
+  CHECK_MESSAGE(holds(result, "host"), result.text);
+}
