@@ -1,6 +1,7 @@
 // The table that flextile-bench prints, and its JSON file.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bench {
@@ -28,6 +29,8 @@ class Report {
   /// Throws std::string where the file cannot be written.
   void write_json(const std::string& path, const std::string& device) const;
   const std::vector<Row>& rows() const { return rows_; }
+  /// A row that should have been measured was not. A missing cuBLAS is no failure of ours.
+  bool any_failed() const;
 
  private:
   std::string filter_;

@@ -32,7 +32,7 @@ int compile_file(const std::vector<std::string>& arguments) {
   if (!file) throw UsageError{"compile: cannot read '" + path + "'"};
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const flextile::CompiledKernel kernel =
-      flextile::compile(flextile::ir::parse(text), target_of(options), {.keep_stages = wants_stages(options)});
+      flextile::compile(flextile::ir::parse(text), target_of(options), {.keep_stages = wants_stages(options), .binary = wants_binary(options)});
   const std::string shown = emitted(kernel, options);
   std::printf("%s%s", shown.c_str(), shown.ends_with("\n") ? "" : "\n");
   return 0;

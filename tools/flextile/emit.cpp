@@ -20,6 +20,8 @@ bool wants_stages(const Options& options) {
   return what == "passes" || what.starts_with("tile_after:");
 }
 
+bool wants_binary(const Options& options) { return options.text("--emit") == "resources" || options.text("--emit") == "explain"; }
+
 std::string emitted(const CompiledKernel& kernel, const Options& options) {
   const std::string& what = options.text("--emit");
   if (what.starts_with("tile_after:")) {

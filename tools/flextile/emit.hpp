@@ -13,8 +13,10 @@ namespace tool {
 std::vector<Option> emit_options();
 /// The target that --target names; "best" and "" are the host.
 flextile::Target target_of(const Options& options);
-/// True where --emit names a single pass, so that stages must be kept.
+/// True where --emit shows passes, so that stages must be kept.
 bool wants_stages(const Options& options);
+/// True where --emit shows what the assembler says, so that it must run.
+bool wants_binary(const Options& options);
 /// The text that --emit asks for. Throws UsageError that lists what there is.
 std::string emitted(const flextile::CompiledKernel& kernel, const Options& options);
 

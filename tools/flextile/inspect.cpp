@@ -79,7 +79,7 @@ int inspect(const std::vector<std::string>& arguments) {
   if (options.given("--mask")) mask = flextile::named_mask(options.text("--mask"));
   if (options.given("--score")) score = flextile::named_score(options.text("--score"));
   const flextile::CompiledKernel compiled =
-      flextile::compile_attention(score ? &score : nullptr, mask ? &mask : nullptr, attention, target_of(options), {.keep_stages = wants_stages(options)});
+      flextile::compile_attention(score ? &score : nullptr, mask ? &mask : nullptr, attention, target_of(options), {.keep_stages = wants_stages(options), .binary = wants_binary(options)});
   const std::string shown = emitted(compiled, options);
   std::printf("%s%s", shown.c_str(), shown.ends_with("\n") ? "" : "\n");
   return 0;
