@@ -1,0 +1,16 @@
+// The folder of compiled kernels. Every failure of the file system only costs the file: nothing here throws.
+#pragma once
+#include <string>
+
+#include <flextile/backend/compile.hpp>
+
+namespace flextile::runtime {
+
+enum class DiskAnswer { absent, damaged, found };
+
+/// Reads <folder>/<key>.kernel.
+DiskAnswer read_cached(const std::string& key, CompiledKernel& kernel);
+/// Writes a temporary file beside it and renames it, so that other processes see all of it or nothing.
+void write_cached(const std::string& key, const CompiledKernel& kernel);
+
+}  // namespace flextile::runtime

@@ -1,0 +1,27 @@
+// A kernel loaded onto one device.
+#pragma once
+#include <memory>
+
+#include <flextile/backend/compile.hpp>
+#include <flextile/backend/host_module.hpp>
+
+#include "argument_check.hpp"
+#include "device_state.hpp"
+
+namespace flextile::runtime {
+
+struct KernelRecord {
+  std::shared_ptr<const CompiledKernel> compiled;
+  DeviceState* device = nullptr;
+  AlignmentClass required = 0;          // the facts that the code relies on
+  std::unique_ptr<HostModule> module;   // host
+  HostEntry entry = nullptr;            // host
+  void* function = nullptr;             // CUDA; its module stays loaded
+  unsigned threads = 0;
+  unsigned shared_memory = 0;           // dynamic, beside what the code declares itself
+};
+
+/// Loads the kernel's code. DriverError with the assembler's log where the driver refuses it.
+std::unique_ptr<const KernelRecord> load_record(std::shared_ptr<const CompiledKernel> compiled, DeviceState& device);
+
+}  // namespace flextile::runtime

@@ -1,0 +1,153 @@
+#include <flextile/runtime/random.hpp>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "philox.hpp"
+#include "thread_pool.hpp"
+
+namespace flextile {
+namespace {
+
+using runtime::philox;
+using runtime::PhiloxBlock;
+
+constexpr std::int64_t piece = 1 << 14;                // elements a thread takes at a time: a multiple of 4
+constexpr double two_pi = 6.283185307179586;
+
+std::uint64_t resolve_seed(std::uint64_t seed) {
+  static std::atomic<std::uint64_t> made{0};
+  return seed == next_seed ? (std::uint64_t{1} << 63) + made.fetch_add(1) : seed;
+}
+
+/// Two independent normal numbers from two uniform ones (Box and Muller, 1958); 1 - u is never 0.
+void normal_pair(double u, double v, double& a, double& b) {
+  const double radius = std::sqrt(-2 * std::log(1 - u)), angle = two_pi * v;
+  a = radius * std::cos(angle), b = radius * std::sin(angle);
+}
+void normal_pair(float u, float v, float& a, float& b) {
+  const float radius = std::sqrt(-2 * std::log(1 - u)), angle = static_cast<float>(two_pi) * v;
+  a = radius * std::cos(angle), b = radius * std::sin(angle);
+}
+
+struct NormalNumbers {
+  std::uint64_t seed;
+  void make(std::uint64_t counter, float (&values)[4]) const {
+    const PhiloxBlock bits = philox(counter, seed);
+    normal_pair(runtime::uniform(bits.word[0]), runtime::uniform(bits.word[1]), values[0], values[1]);
+    normal_pair(runtime::uniform(bits.word[2]), runtime::uniform(bits.word[3]), values[2], values[3]);
+  }
+  void make(std::uint64_t counter, double (&values)[4]) const {
+    for (int half = 0; half < 2; ++half) {
+      const PhiloxBlock bits = philox(counter * 2 + half, seed);
+      normal_pair(runtime::uniform(bits.word[0], bits.word[1]), runtime::uniform(bits.word[2], bits.word[3]), values[2 * half],
+                  values[2 * half + 1]);
+    }
+  }
+};
+
+struct UniformNumbers {
+  std::uint64_t seed;
+  double lo, hi;
+  void make(std::uint64_t counter, float (&values)[4]) const {
+    const PhiloxBlock bits = philox(counter, seed);
+    for (int i = 0; i < 4; ++i) values[i] = static_cast<float>(lo + (hi - lo) * static_cast<double>(runtime::uniform(bits.word[i])));
+  }
+  void make(std::uint64_t counter, double (&values)[4]) const {
+    for (int half = 0; half < 2; ++half) {
+      const PhiloxBlock bits = philox(counter * 2 + half, seed);
+      for (int i = 0; i < 2; ++i) values[2 * half + i] = lo + (hi - lo) * runtime::uniform(bits.word[2 * i], bits.word[2 * i + 1]);
+    }
+  }
+};
+
+/// From 64 bits by multiplication: the bias is below range / 2^64.
+struct IntegerNumbers {
+  std::uint64_t seed;
+  std::int64_t lo;
+  std::uint64_t range;
+  void make(std::uint64_t counter, std::int64_t (&values)[4]) const {
+    for (int half = 0; half < 2; ++half) {
+      const PhiloxBlock bits = philox(counter * 2 + half, seed);
+      for (int i = 0; i < 2; ++i) {
+        const std::uint64_t word = static_cast<std::uint64_t>(bits.word[2 * i]) << 32 | bits.word[2 * i + 1];
+        values[2 * half + i] = lo + static_cast<std::int64_t>(static_cast<unsigned __int128>(word) * range >> 64);
+      }
+    }
+  }
+};
+
+/// Element i of the row-major tensor is number i % 4 of counter i / 4, whatever the threads.
+template <class T, class Number, class Source>
+void generate(T* values, std::int64_t count, const Source& source) {
+  runtime::parallel_for((count + piece - 1) / piece, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t last = end * piece < count ? end * piece : count;
+    for (std::int64_t i = begin * piece; i < last; i += 4) {
+      Number four[4];
+      source.make(static_cast<std::uint64_t>(i / 4), four);
+      for (std::int64_t j = 0; j < 4 && i + j < last; ++j) values[i + j] = static_cast<T>(four[j]);
+    }
+  });
+}
+
+[[noreturn]] void refuse_type(const char* function, ElementType element, const char* allowed) {
+  throw ArgumentError("flextile: " + std::string(function) + ": the element type is " + std::string(name(element)) + " and must be " + allowed);
+}
+
+template <class Source>
+TensorRef random_floats(const char* function, ElementType element, const Device& device, const TensorShape& shape, const Source& source) {
+  if (!is_float(element)) refuse_type(function, element, "a float type");
+  const TensorRef host = empty(element, Device::host(), shape);
+  const std::int64_t count = host.elements();
+  if (element == ElementType::f64) generate<f64, double>(static_cast<f64*>(host.data()), count, source);
+  if (element == ElementType::f32) generate<f32, float>(static_cast<f32*>(host.data()), count, source);
+  if (element == ElementType::f16) generate<f16, float>(static_cast<f16*>(host.data()), count, source);
+  if (element == ElementType::bf16) generate<bf16, float>(static_cast<bf16*>(host.data()), count, source);
+  return host.to(device);
+}
+
+}  // namespace
+
+TensorRef random_normal(ElementType element, const Device& device, const TensorShape& shape, std::uint64_t seed) {
+  return random_floats("random_normal", element, device, shape, NormalNumbers{resolve_seed(seed)});
+}
+
+TensorRef random_uniform(ElementType element, const Device& device, const TensorShape& shape, double lo, double hi, std::uint64_t seed) {
+  if (!(lo <= hi) || std::isinf(hi - lo))
+    throw ArgumentError("flextile: random_uniform: the range is " + std::to_string(lo) + " to " + std::to_string(hi) +
+                        " and must be finite with lo <= hi");
+  return random_floats("random_uniform", element, device, shape, UniformNumbers{resolve_seed(seed), lo, hi});
+}
+
+TensorRef random_integers(ElementType element, const Device& device, const TensorShape& shape, std::int64_t lo, std::int64_t hi, std::uint64_t seed) {
+  if (lo >= hi)
+    throw ArgumentError("flextile: random_integers: the range is " + std::to_string(lo) + " <= x < " + std::to_string(hi) + " and must hold a number");
+  const TensorRef host = empty(element, Device::host(), shape);
+  const std::int64_t count = host.elements();
+  const IntegerNumbers source{resolve_seed(seed), lo, static_cast<std::uint64_t>(hi) - static_cast<std::uint64_t>(lo)};
+  switch (element) {
+#define GENERATE(type)                                                            \
+  case ElementType::type:                                                         \
+    generate<type, std::int64_t>(static_cast<type*>(host.data()), count, source); \
+    break;
+    GENERATE(i1) GENERATE(i8) GENERATE(i16) GENERATE(i32) GENERATE(i64) GENERATE(u8) GENERATE(u16) GENERATE(u32) GENERATE(u64)
+    GENERATE(f16) GENERATE(bf16) GENERATE(f32) GENERATE(f64)
+#undef GENERATE
+  }
+  return host.to(device);
+}
+
+Tensor<i32> document_ids(const Device& device, std::int64_t length, std::uint64_t seed, double mean_length) {
+  if (!(mean_length >= 1))
+    throw ArgumentError("flextile: document_ids: mean_length is " + std::to_string(mean_length) + " and must be at least 1");
+  const Tensor<i32> host = empty<i32>(Device::host(), {length});
+  i32 document = 0;
+  for (std::int64_t i = 0; i < length; ++i) {
+    if (i > 0 && runtime::uniform(philox(static_cast<std::uint64_t>(i), seed).word[0]) < 1 / mean_length) ++document;
+    host.data()[i] = document;
+  }
+  return host.to(device);
+}
+
+}  // namespace flextile
