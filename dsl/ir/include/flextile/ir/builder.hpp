@@ -88,8 +88,13 @@ class Builder {
 
   /// Inlines a fragment written on scalars, lifted to tiles: each operation acts on the broadcast shape of its operands
   /// only, so what depends on rows alone stays [M, 1]. `arguments` match the fragment's parameters; element types must
-  /// be equal, tiles may have any shapes that broadcast. `mask` (optional) guards the fragment's gathers and loads.
+  /// be equal, tiles may have any shapes that broadcast. Loops carry what their body needs: a scalar start value widens.
+  /// `mask` (optional) guards the fragment's gathers and loads: an element is read only if the mask is set for some
+  /// element that needs it. A gather whose shape is smaller than the mask reduces the mask ("or") to its own shape.
   std::vector<Value> inline_call(const Function& fragment, const std::vector<Value>& arguments, Value mask = {});
+  /// The same with a mask per axis, such as rows [M, 1] and columns [1, N]: a gather is guarded by those masks that
+  /// broadcast into its shape, and none is ever reduced. Right where each mask says which indices of its axis exist.
+  std::vector<Value> inline_call(const Function& fragment, const std::vector<Value>& arguments, const std::vector<Value>& masks);
 
   /// Throws CompileError with the kernel's name and the current location.
   [[noreturn]] void fail(std::string_view sentence) const;
