@@ -1,0 +1,97 @@
+// Tracing with everything known only at trace time: parameters are declared one by one, tiles are AnyTile.
+#pragma once
+#include <flextile/dsl/view.hpp>
+#include <flextile/ir/rewriter.hpp>
+
+namespace flextile {
+
+/// What is known of a parameter when the kernel is compiled. The launch checks it, or takes another variant.
+struct ParameterFacts {
+  bool read_only = false;     ///< pointers and views
+  bool aligned = false;       ///< 16-byte aligned: the base, and a view's strides but the last
+  bool unit_stride = false;   ///< views: the last axis has stride 1
+};
+
+/// Declares the parameters of a function that is being traced, in order.
+class Parameters {
+ public:
+  explicit Parameters(ir::Function& function) : function_(function) {}
+  AnyView view(std::string_view name, ElementType element, int rank, ParameterFacts facts = {}) {
+    return AnyView::of(add(name, ir::Type::view(element, rank), facts));
+  }
+  AnyPointer pointer(std::string_view name, ElementType element, ParameterFacts facts = {}) {
+    return AnyPointer::of(add(name, ir::Type::pointer(element), facts));
+  }
+  AnyTile scalar(std::string_view name, ElementType element) { return AnyTile::of(add(name, ir::Type::scalar(element), {})); }
+
+ private:
+  ir::Value add(std::string_view name, const ir::Type& type, ParameterFacts facts) {
+    function_.parameters.push_back({std::string(name), type, facts.read_only, facts.aligned, facts.unit_stride});
+    return function_.add_argument(function_.body(), type);
+  }
+  ir::Function& function_;
+};
+
+struct TraceOptions {
+  int num_warps = 4;   ///< threads per program / 32, on a GPU
+};
+
+/// The function in its final form: values numbered in order, nothing left over from tracing.
+inline ir::Function settled(const ir::Function& function) {
+  ir::Rewriter rewriter(function);
+  rewriter.run([](ir::OperationId) { return false; });
+  return rewriter.take();
+}
+
+/// Runs body once and records what it does.
+///
+///   ir::Function f = trace("scale", [](Parameters& p) {
+///     AnyView x = p.view("x", ElementType::f32, 1);
+///     store(x, load(x, {0}, {128}) * 2.0f, {0});
+///   });
+template <class Body> ir::Function trace(std::string_view name, Body&& body, TraceOptions options = {}) {
+  ir::Function function(std::string(name), {});
+  function.num_warps = options.num_warps;
+  Tracing tracing(function);
+  Parameters parameters(function);
+  body(parameters);
+  tracing.builder.return_values();
+  return settled(function);
+}
+
+/// An argument of call(): a tile, scalar, expression, view, pointer or number.
+class CallArgument {
+ public:
+  template <NumberOperand X> CallArgument(X&& x, Where where = Where::current()) : emitted_(emit_operand(builder_at(where), static_cast<X&&>(x))) {}
+  template <PointerOperand P> CallArgument(P&& pointer, Where where = Where::current()) : emitted_{pointer.emit(builder_at(where)), {}} {}
+  CallArgument(const AnyView& view) : emitted_{view.value(), {}} {}
+  template <class T, int Rank> CallArgument(const TensorView<T, Rank>& view) : emitted_{view.value(), {}} {}
+  ir::Value emit(ir::Builder& builder, ElementType element) const { return emitted_.value ? emitted_.value : emit_number(builder, emitted_.number, element); }
+
+ private:
+  Emitted emitted_;
+};
+
+inline std::vector<AnyTile> emit_call(ir::Builder& builder, const ir::Function& fragment, const std::vector<CallArgument>& arguments, ir::Value mask) {
+  if (arguments.size() != fragment.parameters.size()) {
+    builder.fail("[call] " + fragment.name + " takes " + std::to_string(fragment.parameters.size()) + " arguments, got " + std::to_string(arguments.size()));
+  }
+  std::vector<ir::Value> values;
+  for (std::size_t i = 0; i < arguments.size(); ++i) values.push_back(arguments[i].emit(builder, fragment.parameters[i].type.element));
+  std::vector<AnyTile> results;
+  for (ir::Value value : builder.inline_call(fragment, values, mask)) results.push_back(AnyTile::of(value));
+  return results;
+}
+
+/// Inlines a fragment written on scalars, such as a mod's, on tiles of any shapes that broadcast; gives its first result.
+/// What depends on rows alone stays one column wide. Where mask is false, the fragment's loads are not done.
+inline AnyTile call(const ir::Function& fragment, const std::vector<CallArgument>& arguments, Where where = Where::current()) {
+  return emit_call(builder_at(where), fragment, arguments, {}).front();
+}
+template <NumberOperand M> AnyTile call(const ir::Function& fragment, const std::vector<CallArgument>& arguments, M&& mask, Where where = Where::current()) {
+  ir::Builder& builder = builder_at(where);
+  ir::Value guard = emit_value(builder, static_cast<M&&>(mask));
+  return emit_call(builder, fragment, arguments, guard).front();
+}
+
+}  // namespace flextile

@@ -1,0 +1,2 @@
+#pragma once
+#include <flextile/dsl/mod_node.hpp>

@@ -1,0 +1,41 @@
+// The function that is being traced on this thread, and its variables.
+#pragma once
+#include <source_location>
+
+#include <flextile/ir/builder.hpp>
+#include <flextile/ir/error.hpp>
+
+namespace flextile {
+
+using Where = std::source_location;
+
+/// One trace. A variable is a slot that holds its current value; loops and branches merge the slots that changed.
+class Tracing {
+ public:
+  ir::Builder builder;
+  std::vector<ir::Value> slots;
+
+  explicit Tracing(ir::Function& function) : builder(function), outer_(current_) { current_ = this; }
+  Tracing(const Tracing&) = delete;
+  ~Tracing() { current_ = outer_; }
+
+  static Tracing& current() {
+    if (!current_) throw CompileError("flextile: compile error: no kernel is being traced: tiles exist only inside a kernel's lambda or flextile::trace");
+    return *current_;
+  }
+
+ private:
+  Tracing* outer_;
+  static inline thread_local Tracing* current_ = nullptr;
+};
+
+/// The current builder, set to the user's line.
+inline ir::Builder& builder_at(const Where& where) {
+  ir::Builder& builder = Tracing::current().builder;
+  builder.set_location(where.file_name(), where.line());
+  return builder;
+}
+
+inline ir::Builder& builder_here() { return Tracing::current().builder; }
+
+}  // namespace flextile
