@@ -22,6 +22,7 @@ namespace {
 struct Pass {
   std::string_view name;
   ir::Function (*run)(const ir::Function& function, const Target& target);
+  bool may_refuse = false;     // a kernel can be right and yet not fit the target: its CompileError is the user's, not ours
 };
 
 constexpr Pass host_passes[] = {
@@ -40,10 +41,10 @@ constexpr Pass nvptx_passes[] = {
     {"loop_invariant", loop_invariant},
     {"contract", contract},
     {"dead_code", dead_code},
-    {"select_matmul", select_matmul},
-    {"pipeline_loads", pipeline_loads},
-    {"choose_layouts", choose_layouts},
-    {"allocate_shared", allocate_shared},
+    {"select_matmul", select_matmul, true},
+    {"pipeline_loads", pipeline_loads, true},
+    {"choose_layouts", choose_layouts, true},
+    {"allocate_shared", allocate_shared, true},
     {"insert_barriers", insert_barriers},
 };
 
@@ -52,16 +53,15 @@ std::span<const Pass> passes_for(const Target& target) {
   return host_passes;
 }
 
-/// Runs `step`; what it throws that is no designed sentence of ours becomes an InternalError with the step's name.
-template <class Step> auto guarded(std::string_view name, const ir::Function& before, const Stages& stages, Step&& step) {
+/// Runs `step`; what it throws that is no sentence for the user becomes an InternalError with the step's name.
+template <class Step> auto guarded(std::string_view name, bool may_refuse, const ir::Function& before, const Stages& stages, Step&& step) {
   try {
     return step();
-  } catch (const CompileError&) {
-    throw;
-  } catch (const ArgumentError&) {
-    throw;
-  } catch (const DriverError&) {
-    throw;
+  } catch (const InternalError& error) {
+    stages.fail(name, before, error.what());
+  } catch (const Error& error) {
+    if (may_refuse) throw;
+    stages.fail(name, before, error.what());
   } catch (const std::exception& error) {
     stages.fail(name, before, error.what());
   }
@@ -70,21 +70,21 @@ template <class Step> auto guarded(std::string_view name, const ir::Function& be
 ir::Function run_passes(const ir::Function& traced, const Target& target, Stages& stages) {
   ir::Function function = stages.after("traced", traced);
   for (const Pass& pass : passes_for(target)) {
-    function = stages.after(pass.name, guarded(pass.name, function, stages, [&] { return pass.run(function, target); }));
+    function = stages.after(pass.name, guarded(pass.name, pass.may_refuse, function, stages, [&] { return pass.run(function, target); }));
   }
   return function;
 }
 
 void lower(const ir::Function& scheduled, const CompileOptions& options, const Stages& stages, CompiledKernel& kernel) {
   if (kernel.target.is_gpu()) {
-    NvptxCode code = guarded("lower_nvptx", scheduled, stages, [&] { return lower_nvptx(scheduled, kernel.target, options); });
+    NvptxCode code = guarded("lower_nvptx", true, scheduled, stages, [&] { return lower_nvptx(scheduled, kernel.target, options); });
     kernel.llvm_ir_text = std::move(code.llvm_ir);
     kernel.ptx_text = std::move(code.ptx);
     kernel.resource_usage.shared_memory = code.shared_memory;
     kernel.resource_usage.threads = code.threads;
     kernel.explanation = std::move(code.explanation);
   } else {
-    HostCode code = guarded("lower_host", scheduled, stages, [&] { return lower_host(scheduled, kernel.target, options); });
+    HostCode code = guarded("lower_host", true, scheduled, stages, [&] { return lower_host(scheduled, kernel.target, options); });
     kernel.llvm_ir_text = std::move(code.llvm_ir);
     kernel.binary = std::move(code.object);
     kernel.explanation = std::move(code.explanation);

@@ -162,8 +162,8 @@ inline Number binary_real(ir::Opcode opcode, ElementType element, double a, doub
     case Opcode::mul: return number(a * b);
     case Opcode::div: return number(a / b);
     case Opcode::rem: return number(std::fmod(a, b));
-    case Opcode::min: return number(std::fmin(a, b));
-    case Opcode::max: return number(std::fmax(a, b));
+    case Opcode::min: return number(a == b ? (std::signbit(a) ? a : b) : std::fmin(a, b));
+    case Opcode::max: return number(a == b ? (std::signbit(a) ? b : a) : std::fmax(a, b));
     case Opcode::pow: return number(std::pow(a, b));
     case Opcode::eq: return {a == b, 0};
     case Opcode::ne: return {a != b, 0};
