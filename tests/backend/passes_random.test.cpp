@@ -38,8 +38,7 @@ int first_difference(const std::vector<float>& a, const std::vector<float>& b) {
 using Pass = ir::Function (*)(const ir::Function&, const Target&);
 
 void check_pass(const char* name, Pass pass, unsigned seed, ir::Function& function) {
-  CAPTURE(name);
-  CAPTURE(seed);
+  INFO(std::string(name) << " of seed " << seed);
   const ir::Function changed = pass(function, Target::host());
   REQUIRE_NOTHROW(ir::verify(changed, name));
   const int difference = first_difference(run(function, seed), run(changed, seed));
@@ -74,9 +73,9 @@ TEST_CASE("passes alone keep the numbers, and have nothing to do a second time")
       check_pass(name, pass, seed, function);
       const std::string once = ir::print(backend::dead_code(function, Target::host()));
       const std::string twice = ir::print(backend::dead_code(pass(function, Target::host()), Target::host()));
-      CAPTURE(name);
-      CAPTURE(seed);
-      REQUIRE(once == twice);
+      INFO(std::string(name) << " of seed " << seed << " once:\n" << once << "\ntwice:\n" << twice);
+      const bool nothing_to_do = once == twice;
+      REQUIRE(nothing_to_do);
     }
   }
 }

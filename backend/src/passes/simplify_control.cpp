@@ -20,14 +20,19 @@ class ControlRules {
   bool visit(OperationId id) {
     if (inlined_terminators_.contains(id.index)) return true;
     if (trimmer_.terminator(id)) return true;
-    const ir::Operation& operation = source_.operation(id);
-    if (operation.opcode == Opcode::if_) return choose_branch(operation);
-    if (operation.opcode == Opcode::for_) return never_or_once(operation) || drop_invariants(id, operation);
-    if (operation.opcode == Opcode::while_) return drop_invariants(id, operation);
-    return false;
+    const bool simpler = simplify(id, source_.operation(id));
+    changed_ = changed_ || simpler;
+    return simpler;
   }
+  bool changed() const { return changed_; }
 
  private:
+  bool simplify(OperationId id, const ir::Operation& operation) {
+    if (operation.opcode == Opcode::if_) return choose_branch(operation);
+    if (operation.opcode == Opcode::for_) return never_or_once(operation) || drop_invariants(id, operation);
+    return operation.opcode == Opcode::while_ && drop_invariants(id, operation);
+  }
+
   const ir::Operation& terminator(ir::BlockId block) const { return source_.operation(source_.block(block).operations.back()); }
 
   /// The integer that `value` of the source is known to be, after what was replaced so far.
@@ -99,15 +104,23 @@ class ControlRules {
   const ir::Function& source_;
   Trimmer trimmer_;
   std::unordered_set<std::uint32_t> inlined_terminators_;
+  bool changed_ = false;
 };
 
 }  // namespace
 
+// Repeated until nothing changes: a branch that is chosen can make a carried value invariant, a loop that runs once can decide a branch.
 ir::Function simplify_control(const ir::Function& function, const Target&) {
-  ir::Rewriter rewriter(function);
-  ControlRules rules(rewriter);
-  rewriter.run([&](OperationId id) { return rules.visit(id); });
-  return rewriter.take();
+  ir::Function current = function;
+  for (bool changed = true; changed;) {
+    ir::Rewriter rewriter(current);
+    ControlRules rules(rewriter);
+    rewriter.run([&](OperationId id) { return rules.visit(id); });
+    ir::Function next = rewriter.take();
+    changed = rules.changed();
+    current = std::move(next);
+  }
+  return current;
 }
 
 }  // namespace flextile::backend
