@@ -1,0 +1,45 @@
+// How an attention kernel is laid out: plain data, printable, part of the cache key.
+#pragma once
+#include <string>
+
+#include <flextile/backend/target.hpp>
+#include <flextile/ir/element_type.hpp>
+
+namespace flextile {
+
+/// What decides the kernel's shape. Lengths, batch and head counts are not among it: they never recompile.
+struct AttentionShape {
+  ElementType element = ElementType::bf16;
+  int dim = 64;           // E: head dim of query and key
+  int value_dim = 64;     // Ev: head dim of value
+  int q_block = 0;        // rows of a block mask's tile; 0: no block mask
+  int kv_block = 0;       // its columns
+  bool operator==(const AttentionShape&) const = default;
+};
+
+/// Tiles and schedule of the forward kernel.
+///
+/// A program computes `block_m` query rows, `block_n` key columns at a time. Within a block mask's tile of q_block rows
+/// there are `row_parts` programs of `row_step` rows each; its kv_block columns are taken in `column_parts` steps of
+/// `column_step`. Where row_step < block_m (or column_step < block_n) the rest of the compute tile is padding.
+struct AttentionConfig {
+  int block_m = 64;
+  int block_n = 64;
+  int row_parts = 1;
+  int row_step = 64;
+  int column_parts = 1;
+  int column_step = 64;
+  int padded_dim = 64;        // dim, rounded up to a multiple of 16; the tail is zeros
+  int padded_value_dim = 64;
+  int num_warps = 4;
+  int stages = 2;
+  bool operator==(const AttentionConfig&) const = default;
+};
+
+/// The library's own choice for a target. `block_m` and `block_n` greater than 0 are limits that the caller sets.
+AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m = 0, int block_n = 0);
+
+/// "block 128x64, 1x2 parts of 128x64, dims 128/128, 8 warps, 2 stages"
+std::string to_string(const AttentionConfig& config);
+
+}  // namespace flextile

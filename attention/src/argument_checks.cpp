@@ -1,0 +1,17 @@
+#include "argument_checks.hpp"
+
+#include <flextile/ir/error.hpp>
+
+namespace flextile::attention {
+
+std::string describe_device(std::int32_t device) { return device < 0 ? "the host" : "CUDA device " + text(device); }
+
+std::string describe(const ir::TensorHandle& tensor) {
+  std::string sizes;
+  for (int axis = 0; axis < tensor.rank; ++axis) sizes += (axis ? "x" : "") + text(tensor.sizes[axis]);
+  return std::string(name(tensor.element)) + (tensor.rank ? " tensor of " + sizes : std::string(" scalar")) + " on " + describe_device(tensor.device);
+}
+
+void refuse(const std::string& caller, const std::string& sentence) { throw ArgumentError("flextile: [" + caller + "] " + sentence); }
+
+}  // namespace flextile::attention

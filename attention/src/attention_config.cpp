@@ -1,0 +1,57 @@
+#include <flextile/attention/attention_config.hpp>
+
+#include <algorithm>
+
+namespace flextile {
+namespace {
+
+int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+/// The fewest equal parts of at most `limit` that cover `block`.
+void split(int block, int limit, int& parts, int& step, int& tile) {
+  parts = (block + limit - 1) / limit;
+  step = (block + parts - 1) / parts;
+  tile = round_up(step, 16);
+}
+
+/// Largest compute tile that the target's registers (or caches) hold well.
+struct Limits {
+  int block_m, block_n, num_warps, stages;
+};
+
+Limits limits_of(const AttentionShape& shape, const Target& target) {
+  const int dim = std::max(shape.dim, shape.value_dim);
+  if (!target.is_gpu()) return dim > 128 ? Limits{64, 64, 1, 1} : Limits{64, 128, 1, 1};
+  if (shape.element == ElementType::f32) return dim > 64 ? Limits{32, 32, 4, 2} : Limits{64, 32, 4, 2};
+  if (dim > 192) return {64, 32, 4, 2};
+  if (dim > 128) return {64, 64, 4, 2};
+  if (dim > 64) return {128, 64, 8, 2};
+  return {128, 64, 4, 3};
+}
+
+}  // namespace
+
+AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m, int block_n) {
+  Limits limits = limits_of(shape, target);
+  if (block_m > 0) limits.block_m = round_up(block_m, 16);
+  if (block_n > 0) limits.block_n = round_up(block_n, 16);
+  AttentionConfig config;
+  split(shape.q_block ? shape.q_block : limits.block_m, limits.block_m, config.row_parts, config.row_step, config.block_m);
+  split(shape.kv_block ? shape.kv_block : limits.block_n, limits.block_n, config.column_parts, config.column_step, config.block_n);
+  config.padded_dim = round_up(shape.dim, 16);
+  config.padded_value_dim = round_up(shape.value_dim, 16);
+  config.num_warps = limits.num_warps;
+  config.stages = limits.stages;
+  // A warp works on at least 16 rows.
+  while (config.num_warps > 1 && config.num_warps * 16 > config.block_m) config.num_warps /= 2;
+  return config;
+}
+
+std::string to_string(const AttentionConfig& c) {
+  auto number = [](int value) { return std::to_string(value); };
+  return "block " + number(c.block_m) + "x" + number(c.block_n) + ", " + number(c.row_parts) + "x" + number(c.column_parts) + " parts of " +
+         number(c.row_step) + "x" + number(c.column_step) + ", dims " + number(c.padded_dim) + "/" + number(c.padded_value_dim) + ", " +
+         number(c.num_warps) + " warps, " + number(c.stages) + " stages";
+}
+
+}  // namespace flextile

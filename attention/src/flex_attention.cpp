@@ -1,0 +1,142 @@
+// Problem → configuration → kernel → launch.
+#include <flextile/attention/flex_attention.hpp>
+
+#include <algorithm>
+
+#include <flextile/attention/compile.hpp>
+#include <flextile/runtime/launch.hpp>
+
+#include "argument_checks.hpp"
+#include "attention_problem.hpp"
+#include "forward_kernel.hpp"
+#include "kernel_families.hpp"
+#include "mod_arguments.hpp"
+
+namespace flextile {
+namespace attention {
+namespace {
+
+struct Schedule {
+  int block_m, block_n, num_warps, stages;
+};
+
+void check_range(const char* option, int value, int lo, int hi) {
+  if (value && (value < lo || value > hi))
+    refuse("flex_attention", std::string(option) + " is " + text(value) + ": it must be from " + text(lo) + " to " + text(hi) + ", or 0 for the library's choice");
+}
+
+AttentionConfig configure(const AttentionShape& shape, const Target& target, const Schedule& wish) {
+  check_range("block_m", wish.block_m, 16, 256);
+  check_range("block_n", wish.block_n, 16, 256);
+  check_range("stages", wish.stages, 1, 8);
+  if (wish.num_warps && wish.num_warps != 1 && wish.num_warps != 2 && wish.num_warps != 4 && wish.num_warps != 8 && wish.num_warps != 16)
+    refuse("flex_attention", "num_warps is " + text(wish.num_warps) + ": it must be 1, 2, 4, 8 or 16, or 0 for the library's choice");
+  AttentionConfig config = choose_config(shape, target, wish.block_m, wish.block_n);
+  if (wish.num_warps) config.num_warps = wish.num_warps;
+  if (wish.stages) config.stages = wish.stages;
+  return config;
+}
+
+const KernelFamily& family_of(const ForwardKernel& kernel) {
+  static auto& families = *new KernelFamilies<ForwardKernel>;      // lives as long as the process: kernels may run until its end
+  return families.get(kernel, [&] {
+    return KernelFamily("flex_attention", kernel.signature(), [kernel](const std::vector<ir::Parameter>& facts) { return kernel.trace(facts); });
+  });
+}
+
+ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& options, const Target& target) {
+  ForwardKernel kernel;
+  kernel.shape = {p.query.element, static_cast<int>(p.dim), static_cast<int>(p.value_dim), p.mask ? p.mask->q_block() : 0, p.mask ? p.mask->kv_block() : 0};
+  kernel.config = configure(kernel.shape, target, {options.block_m, options.block_n, options.num_warps, options.stages});
+  kernel.score = p.score ? p.score->fragment : nullptr;
+  kernel.mask = p.mask ? p.mask->mod().fragment : nullptr;
+  kernel.listed = p.mask != nullptr;
+  kernel.return_lse = options.return_lse;
+  kernel.return_max_scores = options.return_max_scores;
+  kernel.positive_scale = p.scale > 1e-30f;
+  kernel.tf32 = options.tf32 && p.query.element == ElementType::f32;
+  return kernel;
+}
+
+/// (batch, heads, length, dim) with the query's order of strides and unit stride along the last axis.
+TensorRef output_like(const ir::TensorHandle& query, std::int64_t value_dim) {
+  std::vector<int> order = {0, 1, 2};
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return query.strides[a] > query.strides[b]; });
+  TensorShape shape;
+  std::vector<int> back(4, 3);
+  for (int i = 0; i < 3; ++i) shape.push_back(query.sizes[order[i]]), back[order[i]] = i;
+  shape.push_back(value_dim);
+  return empty(query.element, TensorRef(query).device(), shape).permute(back);
+}
+
+}  // namespace
+}  // namespace attention
+
+AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask,
+                   const AttentionOptions& options) {
+  using namespace attention;
+  if (score && !score->fragment) score = nullptr;
+  const AttentionProblem p = check_problem(query.handle(), key.handle(), value.handle(), score, mask, options);
+  const Device device = query.device();
+  const ForwardKernel kernel = kernel_of(p, options, device.target());
+
+  AttendedRef result;
+  result.out = output_like(p.query, p.value_dim);
+  const TensorShape rows = {p.batch, p.heads, p.q_len};
+  if (kernel.return_lse) result.lse = empty(ElementType::f32, device, rows);
+  if (kernel.return_max_scores) result.max_scores = empty(ElementType::f32, device, rows);
+
+  std::vector<Argument> arguments = {Argument(query), Argument(key), Argument(value), Argument(result.out)};
+  if (kernel.return_lse) arguments.emplace_back(result.lse);
+  if (kernel.return_max_scores) arguments.emplace_back(result.max_scores);
+  if (mask) {
+    arguments.emplace_back(mask->rows().starts);
+    arguments.emplace_back(mask->rows().counts);
+    arguments.emplace_back(mask->rows().entries);
+  }
+  arguments.emplace_back(p.scale);
+  if (score) append_arguments(arguments, *score);
+  if (mask) append_arguments(arguments, mask->mod());
+
+  const AttentionConfig& c = kernel.config;
+  const std::int64_t blocks = mask ? mask->q_tiles() * c.row_parts : ceil_div(p.q_len, c.block_m);
+  if (blocks * p.heads > 0x7fffffff / p.batch)
+    refuse("flex_attention", "batch " + text(p.batch) + ", " + text(p.heads) + " heads and " + text(blocks) + " blocks of rows make more than 2147483647 programs");
+  launch(options.stream ? *options.stream : device.stream(), family_of(kernel), Grid{blocks * p.heads * p.batch}, arguments.data(), arguments.size());
+  return result;
+}
+
+ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target) {
+  using namespace attention;
+  auto check = [](const char* option, int value, int lo, int hi) {
+    if (value < lo || value > hi) refuse("compile_flex_attention", std::string(option) + " is " + text(value) + ": it must be from " + text(lo) + " to " + text(hi));
+  };
+  check("dim", options.dim, 1, 256);
+  check("value_dim", options.value_dim ? options.value_dim : options.dim, 1, 256);
+  check("q_block", options.q_block, 8, 256);
+  check("kv_block", options.kv_block, 8, 256);
+  if (options.element != ElementType::f32 && options.element != ElementType::f16 && options.element != ElementType::bf16)
+    refuse("compile_flex_attention", "element is " + std::string(name(options.element)) + ": it must be f32, f16 or bf16");
+  ForwardKernel kernel;
+  kernel.shape = {options.element, options.dim, options.value_dim ? options.value_dim : options.dim, mask ? options.q_block : 0, mask ? options.kv_block : 0};
+  kernel.config = configure(kernel.shape, target, {options.block_m, options.block_n, options.num_warps, options.stages});
+  kernel.score = score ? score->fragment : nullptr;
+  kernel.mask = mask ? mask->fragment : nullptr;
+  kernel.listed = mask != nullptr;
+  kernel.return_lse = options.return_lse;
+  kernel.return_max_scores = options.return_max_scores;
+  kernel.tf32 = options.tf32 && options.element == ElementType::f32;
+  std::vector<ir::Parameter> facts = kernel.signature();
+  for (ir::Parameter& parameter : facts) {
+    parameter.aligned = parameter.type.is_view() || parameter.type.is_pointer();
+    parameter.unit_stride = parameter.type.is_view();
+  }
+  return kernel.trace(facts);
+}
+
+CompiledKernel compile_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target,
+                                 const CompileOptions& compile_options) {
+  return compile(trace_attention(score, mask, options, target), target, compile_options);
+}
+
+}  // namespace flextile

@@ -1,0 +1,163 @@
+#include "forward_kernel.hpp"
+
+#include <flextile/dsl/dsl.hpp>
+
+#include "kernel_families.hpp"
+#include "kernel_parameters.hpp"
+#include "mod_arguments.hpp"
+
+namespace flextile::attention {
+namespace {
+
+ir::Parameter tensor(const char* name, ElementType element, int rank, bool read_only) {
+  return {.name = name, .type = ir::Type::view(element, rank), .read_only = read_only};
+}
+
+/// x[M] as a column [M, 1].
+AnyTile column(const AnyTile& x) { return expand_dims(x, 1); }
+
+/// Stores rows first .. first + M that lie below `end` into axis 2 of `view` (batch, head, row[, column]).
+/// Only where the compute tile has padding: otherwise view stores drop what lies outside.
+void store_rows_below(const AnyView& view, const AnyTile& value, const AnyTile& batch, const AnyTile& head, const AnyTile& rows, const AnyTile& end) {
+  AnyPointer first = view.base() + (cast(batch, ElementType::i64) * view.stride(0) + cast(head, ElementType::i64) * view.stride(1));
+  if (value.rank() == 1) {
+    store(first + cast(rows, ElementType::i64) * view.stride(2), value, rows < end);
+    return;
+  }
+  AnyTile columns = expand_dims(arange(value.extent(1)), 0);
+  AnyPointer at = first + (column(cast(rows, ElementType::i64) * view.stride(2)) + cast(columns, ElementType::i64) * view.stride(3));
+  store(at, value, column(rows < end) && columns < view.size(3));
+}
+
+}  // namespace
+
+std::uint64_t ForwardKernel::hash() const {
+  const AttentionConfig& c = config;
+  return Hash()
+      .add(static_cast<int>(shape.element)).add(shape.dim).add(shape.value_dim).add(shape.q_block).add(shape.kv_block)
+      .add(c.block_m).add(c.block_n).add(c.num_warps).add(c.stages)
+      .add(reinterpret_cast<std::uintptr_t>(score)).add(reinterpret_cast<std::uintptr_t>(mask))
+      .add(listed).add(return_lse).add(return_max_scores).add(positive_scale).add(tf32)
+      .value();
+}
+
+std::vector<ir::Parameter> ForwardKernel::signature() const {
+  std::vector<ir::Parameter> parameters = {tensor("query", shape.element, 4, true), tensor("key", shape.element, 4, true),
+                                           tensor("value", shape.element, 4, true), tensor("out", shape.element, 4, false)};
+  if (return_lse) parameters.push_back(tensor("lse", ElementType::f32, 3, false));
+  if (return_max_scores) parameters.push_back(tensor("max_scores", ElementType::f32, 3, false));
+  if (listed) {
+    parameters.push_back(tensor("tile_starts", ElementType::i64, 3, true));
+    parameters.push_back(tensor("tile_counts", ElementType::i32, 3, true));
+    parameters.push_back({.name = "tile_entries", .type = ir::Type::pointer(ElementType::i32), .read_only = true});
+  }
+  parameters.push_back({.name = "scale", .type = ir::Type::scalar(ElementType::f32)});
+  append_parameters(parameters, score, score_indices, "score");
+  append_parameters(parameters, mask, mask_indices, "mask");
+  return parameters;
+}
+
+ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const {
+  const AttentionConfig& c = config;
+  const bool exact_rows = c.row_step == c.block_m && (!listed || c.row_parts * c.row_step == shape.q_block);
+  // Scores are kept in base 2. Without a score mod the factor is applied where the exponential is taken, in one
+  // multiply-add; that needs a factor that keeps the order of the scores.
+  const Precision precision = tf32 ? Precision::tf32 : Precision::ieee;
+  const bool scale_late = !score && positive_scale;
+
+  return flextile::trace("flex_attention", [&](Parameters& declared) {
+    KernelParameters p(declared, facts);
+    AnyView query = p.view(), key = p.view(), value = p.view(), out = p.view();
+    AnyView lse = return_lse ? p.view() : out;
+    AnyView max_scores = return_max_scores ? p.view() : out;
+    AnyView starts = listed ? p.view() : out;
+    AnyView counts = listed ? p.view() : out;
+    AnyPointer entries = listed ? p.pointer() : out.base();
+    AnyTile scale = p.scalar();
+    const std::vector<CallArgument> score_captures = p.some(score ? score->parameters.size() - score_indices : 0);
+    const std::vector<CallArgument> mask_captures = p.rest();
+    AnyTile q_len = query.size(2), kv_len = key.size(2), heads = query.size(1);
+
+    // A program computes one block of query rows. Blocks of one head are neighbours, so that they share its keys and
+    // values in the caches; the last rows, which see most under a causal mask, go first.
+    AnyTile blocks = listed ? AnyTile(starts.size(2) * c.row_parts) : AnyTile((q_len + (c.block_m - 1)) / c.block_m);
+    AnyTile block = blocks - 1 - program_id(0) % blocks;
+    AnyTile head = program_id(0) / blocks % heads;
+    AnyTile batch = program_id(0) / blocks / heads;
+    AnyTile kv_head = head / (heads / key.size(1));
+    AnyTile kv_batch = min(batch, key.size(0) - 1);
+    AnyTile tile_row = block / c.row_parts;
+    AnyTile first_row = listed ? AnyTile(tile_row * shape.q_block + block % c.row_parts * c.row_step) : AnyTile(block * c.block_m);
+    AnyTile rows = first_row + arange(c.block_m);
+    AnyTile mod_rows = column(min(rows, q_len - 1));            // mods see existing positions only
+
+    // The key tiles that this block visits: those that the block mask lists for its row, or all.
+    AnyTile mask_batch = listed ? AnyTile(min(batch, starts.size(0) - 1)) : batch;
+    AnyTile mask_head = listed ? AnyTile(min(head, starts.size(1) - 1)) : head;
+    AnyTile steps = listed ? AnyTile(gather(counts, mask_batch, mask_head, tile_row) * c.column_parts)
+                           : AnyTile((kv_len + (c.block_n - 1)) / c.block_n);
+    AnyTile start = listed ? AnyTile(gather(starts, mask_batch, mask_head, tile_row)) : steps;
+
+    AnyTile q = load(query, {batch, head, first_row, 0}, {c.block_m, c.padded_dim});
+    AnyVar row_max = full(ElementType::f32, {c.block_m}, -infinity);
+    AnyVar row_sum = full(ElementType::f32, {c.block_m}, 0);
+    AnyVar acc = full(ElementType::f32, {c.block_m, c.padded_value_dim}, 0);
+    AnyTile factor = scale_late ? AnyTile(scale * log2e) : scale;
+
+    for (auto step : range(0, steps, 1, {.stages = c.stages})) {
+      AnyTile entry = listed ? AnyTile(load(entries + (start + step / c.column_parts))) : AnyTile(step);
+      AnyTile tile_column = listed ? AnyTile((entry >> 1) * shape.kv_block) : AnyTile(step * c.block_n);
+      AnyTile first_column = listed ? AnyTile(tile_column + step % c.column_parts * c.column_step) : tile_column;
+      AnyTile end_of_step = first_column + c.column_step;
+      AnyTile end_column = listed ? AnyTile(min(min(end_of_step, tile_column + shape.kv_block), kv_len)) : kv_len;
+
+      AnyTile k = load(key, {kv_batch, kv_head, first_column, 0}, {c.block_n, c.padded_dim});
+      AnyTile v = load(value, {kv_batch, kv_head, first_column, 0}, {c.block_n, c.padded_value_dim});
+      AnyVar s = dot(q, trans(k), precision);
+
+      // Modify, then mask.
+      AnyTile columns = expand_dims(first_column + arange(c.block_n), 0);
+      AnyTile mod_columns = min(columns, kv_len - 1);
+      if (score) s = call(*score, with({s * scale, batch, head, mod_rows, mod_columns}, score_captures)) * log2e;
+      else if (!scale_late) s = s * (scale * log2e);
+      AnyTile ragged = first_column + c.block_n > end_column;
+      AnyTile partial = listed ? AnyTile((entry & 1) != 0) : ragged;
+      if_(ragged || partial, [&] {
+        AnyTile exists = columns < end_column;
+        if (listed && mask) {
+          AnyTile shown = call(*mask, with({batch, head, mod_rows, mod_columns}, mask_captures));
+          s = where(exists && (shown || !partial), s, -infinity);
+        } else {
+          s = where(exists, s, -infinity);
+        }
+      });
+
+      // Online softmax. A row that has seen nothing yet has maximum -inf; its exponentials are taken against 0.
+      AnyTile new_max = max(row_max, max(s, 1));
+      AnyTile scaled_max = scale_late ? AnyTile(new_max * factor) : new_max;
+      AnyTile shift = where(new_max == -infinity, 0.0f, scaled_max);
+      AnyTile old_max = scale_late ? AnyTile(row_max * factor) : AnyTile(row_max);
+      AnyTile shrink = exp2(old_max - shift);
+      AnyTile weights = scale_late ? AnyTile(exp2(fma(s, factor, -column(shift)))) : AnyTile(exp2(s - column(shift)));
+      row_sum = row_sum * shrink + sum(weights, 1);
+      acc = dot(cast(weights, shape.element), v, acc * column(shrink), precision);
+      row_max = new_max;
+    }
+
+    // A row that saw nothing: 0, and -inf as the logarithm of its sum.
+    AnyTile divisor = where(row_sum == 0.0f, 1.0f, row_sum);
+    AnyTile result = cast(acc / column(divisor), shape.element);
+    AnyTile end_row = listed ? AnyTile(min(min(first_row + c.row_step, (tile_row + 1) * shape.q_block), q_len)) : q_len;
+    AnyTile natural_max = scale_late ? AnyTile(row_max * scale) : AnyTile(row_max * ln2);
+    auto put = [&](const AnyView& view, const AnyTile& x) {
+      if (!exact_rows) store_rows_below(view, x, batch, head, rows, end_row);
+      else if (x.rank() == 1) store(view, x, {batch, head, first_row});
+      else store(view, x, {batch, head, first_row, 0});
+    };
+    put(out, result);
+    if (return_lse) put(lse, natural_max + log2(divisor) * ln2);
+    if (return_max_scores) put(max_scores, where(row_sum != row_sum, row_sum, natural_max));
+  }, {.num_warps = c.num_warps});
+}
+
+}  // namespace flextile::attention

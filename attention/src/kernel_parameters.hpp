@@ -1,0 +1,48 @@
+// The parameters of a kernel whose signature is a list: declared and taken in order.
+#pragma once
+#include <vector>
+
+#include <flextile/dsl/dsl.hpp>
+
+namespace flextile::attention {
+
+class KernelParameters {
+ public:
+  KernelParameters(Parameters& declared, const std::vector<ir::Parameter>& facts) : declared_(declared), facts_(facts) {}
+
+  AnyView view() {
+    const ir::Parameter& p = facts_[taken_++];
+    return declared_.view(p.name, p.type.element, p.type.rank, {p.read_only, p.aligned, p.unit_stride});
+  }
+  AnyPointer pointer() {
+    const ir::Parameter& p = facts_[taken_++];
+    return declared_.pointer(p.name, p.type.element, {p.read_only, p.aligned, p.unit_stride});
+  }
+  AnyTile scalar() {
+    const ir::Parameter& p = facts_[taken_++];
+    return declared_.scalar(p.name, p.type.element);
+  }
+  /// The next `count` parameters, views and numbers, as arguments for call().
+  std::vector<CallArgument> some(std::size_t count) {
+    std::vector<CallArgument> values;
+    while (count--) {
+      if (facts_[taken_].type.is_view()) values.emplace_back(view());
+      else values.emplace_back(scalar());
+    }
+    return values;
+  }
+  std::vector<CallArgument> rest() { return some(facts_.size() - taken_); }
+
+ private:
+  Parameters& declared_;
+  const std::vector<ir::Parameter>& facts_;
+  std::size_t taken_ = 0;
+};
+
+/// Arguments of a mod: [score,] b, h, q, kv, then what it captured.
+inline std::vector<CallArgument> with(std::vector<CallArgument> indices, const std::vector<CallArgument>& captured) {
+  indices.insert(indices.end(), captured.begin(), captured.end());
+  return indices;
+}
+
+}  // namespace flextile::attention

@@ -1,0 +1,164 @@
+// build_block_mask: classify all tiles, then list the visible ones, in at most 64 MiB beside the result.
+//
+// The tile classes of as many rows of tiles as fit into 32 MiB are a chunk. Small tables have a fixed pitch: one pass
+// over the chunks fills them and nothing waits. Larger ones are packed: a first pass counts, the host adds up where the
+// lists start (the one synchronisation), and a second pass fills. Classes are kept between the passes where one chunk
+// holds them all, else computed again.
+#include <algorithm>
+
+#include <flextile/runtime/launch.hpp>
+
+#include "argument_checks.hpp"
+#include "kernel_families.hpp"
+#include "mask_arguments.hpp"
+#include "mask_kernels.hpp"
+#include "mod_arguments.hpp"
+#include "tile_table.hpp"
+
+namespace flextile {
+namespace attention {
+namespace {
+
+constexpr std::int64_t chunk_bytes = 32 << 20;
+
+template <class Kernel> const KernelFamily& family_of(const Kernel& kernel, const char* name) {
+  static auto& families = *new KernelFamilies<Kernel>;      // lives as long as the process: kernels may run until its end
+  return families.get(kernel, [&] {
+    return KernelFamily(name, kernel.signature(), [kernel](const std::vector<ir::Parameter>& facts) { return kernel.trace(facts); });
+  });
+}
+
+/// What is being built.
+struct Build {
+  const ir::Mod& mod;
+  std::int64_t batch, heads, q_len, kv_len;
+  std::int64_t rows, columns;               // tiles
+  ClassifyKernel classify;
+  Stream stream;
+};
+
+/// A range of batch-head groups, and of the rows of each.
+struct Chunk {
+  std::int64_t first_group, groups, first_row, rows;
+};
+
+std::vector<Chunk> chunks_of(const Build& build) {
+  const std::int64_t groups = build.batch * build.heads, group_bytes = build.rows * build.columns;
+  std::vector<Chunk> chunks;
+  if (group_bytes <= chunk_bytes) {
+    const std::int64_t step = std::max<std::int64_t>(1, chunk_bytes / group_bytes);
+    for (std::int64_t g = 0; g < groups; g += step) chunks.push_back({g, std::min(step, groups - g), 0, build.rows});
+  } else {
+    const std::int64_t step = std::max<std::int64_t>(1, chunk_bytes / build.columns);
+    for (std::int64_t g = 0; g < groups; ++g)
+      for (std::int64_t r = 0; r < build.rows; r += step) chunks.push_back({g, 1, r, std::min(step, build.rows - r)});
+  }
+  return chunks;
+}
+
+void classify(const Build& build, const Chunk& chunk, const TensorRef& classes) {
+  const std::int64_t programs_per_row = ceil_div(build.columns, build.classify.tiles_per_program());
+  std::vector<Argument> arguments = {Argument(classes), Argument(static_cast<i32>(build.heads)), Argument(static_cast<i32>(build.q_len)),
+                                     Argument(static_cast<i32>(build.kv_len)), Argument(static_cast<i32>(chunk.first_group)),
+                                     Argument(static_cast<i32>(chunk.first_row))};
+  append_arguments(arguments, build.mod);
+  const KernelFamily& family = family_of(build.classify, "classify_tiles");
+  launch(build.stream, family, Grid{programs_per_row * chunk.rows * chunk.groups}, arguments.data(), arguments.size());
+}
+
+/// Classes of a chunk as [groups, lists, tiles], and which lists and tiles these are.
+struct ListedClasses {
+  TensorRef classes;
+  std::int64_t first_list, first_tile, total_lists;
+};
+
+ListedClasses by_row(const Build& build, const Chunk& chunk, const TensorRef& classes) { return {classes, chunk.first_row, 0, build.rows}; }
+ListedClasses by_column(const Build& build, const Chunk& chunk, const TensorRef& classes) {
+  return {classes.transpose(1, 2), 0, chunk.first_row, build.columns};
+}
+
+void compact(const Build& build, const Chunk& chunk, const ListedClasses& listed, const TileLists& lists, std::int64_t pitch, bool count_only) {
+  const CompactKernel kernel{.count_only = count_only, .packed = lists.packed};
+  const Argument arguments[] = {Argument(listed.classes), Argument(lists.starts), Argument(lists.counts), Argument(lists.entries),
+                                Argument(pitch), Argument(static_cast<i32>(chunk.first_group)), Argument(static_cast<i32>(listed.first_list)),
+                                Argument(static_cast<i32>(listed.first_tile)), Argument(static_cast<i32>(listed.total_lists))};
+  launch(build.stream, family_of(kernel, count_only ? "count_tiles" : "list_tiles"), Grid{chunk.groups * listed.classes.size(1)}, arguments,
+         std::size(arguments));
+}
+
+TensorRef classes_for(const Build& build, const Chunk& chunk) {
+  return empty(ElementType::u8, build.stream.device(), {chunk.groups, chunk.rows, build.columns});
+}
+
+/// Where each list starts when they follow one another; the sum of the counts is the last value.
+std::vector<i64> packed_starts(const std::vector<i32>& counts, i64& total) {
+  std::vector<i64> starts;
+  starts.reserve(counts.size());
+  total = 0;
+  for (i32 count : counts) starts.push_back(total), total += count;
+  return starts;
+}
+
+}  // namespace
+
+void build_lists(const ir::Mod& mod, const BlockMask& mask, TileLists& rows, TileLists& columns) {
+  const auto [batch, heads, q_len, kv_len] = mask.shape();
+  const Device device = mask.device();
+  const Build build{mod, batch, heads, q_len, kv_len, mask.q_tiles(), mask.kv_tiles(), {mod.fragment, mask.q_block(), mask.kv_block()}, device.stream()};
+  const std::int64_t groups = batch * heads;
+  rows.packed = columns.packed = groups * build.rows * build.columns * 4 > pitched_bytes;
+  rows.starts = empty<i64>(device, {batch, heads, build.rows});
+  rows.counts = zeros<i32>(device, {batch, heads, build.rows});
+  columns.starts = empty<i64>(device, {batch, heads, build.columns});
+  columns.counts = zeros<i32>(device, {batch, heads, build.columns});
+  const std::vector<Chunk> chunks = chunks_of(build);
+  TensorRef classes = classes_for(build, chunks.front());
+  auto classes_of = [&](const Chunk& chunk, bool known) {
+    TensorRef part = classes.slice(0, 0, chunk.groups).slice(1, 0, chunk.rows);
+    if (!known) classify(build, chunk, part);
+    return part;
+  };
+
+  if (!rows.packed) {
+    rows.entries = empty<i32>(device, {groups * build.rows * build.columns});
+    columns.entries = empty<i32>(device, {groups * build.rows * build.columns});
+  } else {
+    rows.entries = columns.entries = zeros<i32>(device, {1});
+    for (const Chunk& chunk : chunks) {
+      const TensorRef part = classes_of(chunk, false);
+      compact(build, chunk, by_row(build, chunk, part), rows, build.columns, true);
+      compact(build, chunk, by_column(build, chunk, part), columns, build.rows, true);
+    }
+    for (TileLists* lists : {&rows, &columns}) {
+      i64 total = 0;
+      lists->starts.copy_from(packed_starts(lists->counts.to_host(), total));
+      lists->counts.fill(0);
+      lists->entries = empty<i32>(device, {std::max<i64>(total, 1)});
+    }
+  }
+  for (const Chunk& chunk : chunks) {
+    const TensorRef part = classes_of(chunk, rows.packed && chunks.size() == 1);
+    compact(build, chunk, by_row(build, chunk, part), rows, build.columns, false);
+    compact(build, chunk, by_column(build, chunk, part), columns, build.rows, false);
+  }
+}
+
+}  // namespace attention
+
+BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& options) {
+  const std::string caller = "create_block_mask";
+  attention::check_mask_options(options, caller);
+  BlockMask mask;
+  mask.batch_ = mod.reads_batch ? options.batch : 1;
+  mask.heads_ = mod.reads_head ? options.heads : 1;
+  mask.q_len_ = options.q_len, mask.kv_len_ = options.kv_len;
+  mask.q_block_ = options.q_block, mask.kv_block_ = options.kv_block;
+  mask.device_ = options.device ? *options.device : mod.tensors.empty() ? Device::best() : TensorRef(mod.tensors.front()).device();
+  attention::check_mod_device(mod, mask.device_, caller);
+  mask.mod_ = static_cast<ir::Mod&&>(mod);
+  mask.remember_versions();
+  attention::build_lists(mask.mod_, mask, mask.rows_, mask.columns_);
+  return mask;
+}
+
+}  // namespace flextile

@@ -1,0 +1,21 @@
+// A mod's captured tensors and dynamic scalars as a kernel's trailing parameters.
+#pragma once
+#include <string>
+#include <vector>
+
+#include <flextile/ir/mod.hpp>
+#include <flextile/runtime/argument.hpp>
+
+namespace flextile::attention {
+
+/// The parameters of `fragment` from number `skip` on (the captured tensors, then the scalars), named "prefix_<i>".
+void append_parameters(std::vector<ir::Parameter>& signature, const ir::Function* fragment, std::size_t skip, const std::string& prefix);
+
+/// Their values, in the same order. `mod` must outlive the launch.
+void append_arguments(std::vector<Argument>& arguments, const ir::Mod& mod);
+
+/// Number of parameters of a mod before its captured tensors.
+inline constexpr std::size_t score_indices = 5;
+inline constexpr std::size_t mask_indices = 4;
+
+}  // namespace flextile::attention

@@ -1,0 +1,179 @@
+// flex_attention over shapes, types, mods and masks, on every device.
+#include "support/attention_case.hpp"
+
+using namespace flextile;
+using namespace flextile::tests;
+
+namespace {
+
+/// A factory of a mod without captured tensors.
+template <class Mod> auto anywhere(const Mod& mod) {
+  return [mod](const Device&) { return mod; };
+}
+
+template <class Body> void on_every_device(const Body& body) {
+  for (const Device& device : Device::all()) body(device);
+}
+
+template <class T> void plain_shapes(const Device& device) {
+  const AttentionSizes shapes[] = {
+      {1, 1, 1, 1, 1, 1, 16, 16},     {1, 1, 2, 1, 3, 1, 8, 8},         {2, 1, 3, 1, 127, 200, 64, 64}, {2, 2, 6, 2, 130, 65, 40, 72},
+      {1, 1, 1, 1, 33, 257, 1, 5},    {1, 1, 2, 2, 70, 70, 100, 17},    {1, 1, 2, 1, 96, 160, 128, 256}, {1, 1, 1, 1, 50, 90, 256, 128},
+  };
+  for (const AttentionSizes& s : shapes) {
+    CAPTURE(device.name());
+    CAPTURE(describe(s));
+    const AttentionInputs<T> in(device, s);
+    const auto attended = flex_attention(in.q, in.k, in.v, {.return_lse = true, .return_max_scores = true});
+    check_attended(in, attended, 1 / std::sqrt(static_cast<double>(s.dim)), same_score, all_visible);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("neither mod, f32") { on_every_device(plain_shapes<f32>); }
+TEST_CASE("neither mod, f16") { on_every_device(plain_shapes<f16>); }
+TEST_CASE("neither mod, bf16") { on_every_device(plain_shapes<bf16>); }
+
+TEST_CASE("lengths around the tile") {
+  on_every_device([](const Device& device) {
+    for (int length : {1, 3, 127, 128, 129, 300})
+      check_both<f16>(device, {1, 1, 2, 1, length, length + length / 2, 32, 32}, anywhere(same_score), anywhere(masks::causal));
+  });
+}
+
+TEST_CASE("longer lengths, one head") {
+  on_every_device([](const Device& device) {
+    for (int length : {1023, 2045}) check_both<bf16>(device, {1, 1, 1, 1, length, length, 64, 64}, anywhere(same_score), anywhere(masks::sliding_window(100)));
+  });
+}
+
+TEST_CASE("masks") {
+  on_every_device([](const Device& device) {
+    const AttentionSizes s{1, 1, 2, 1, 260, 300, 64, 64};
+    check_both<f32>(device, s, anywhere(same_score), anywhere(masks::causal));
+    check_both<bf16>(device, s, anywhere(same_score), anywhere(masks::sliding_window(37)));
+    check_both<bf16>(device, s, anywhere(same_score), anywhere(masks::dilated_sliding_window(90, 3)));
+    check_both<f16>(device, s, anywhere(same_score), anywhere(masks::prefix_lm(70)));
+    check_both<f16>(device, s, anywhere(same_score), anywhere(masks::chunked(50)));
+    check_both<bf16>(device, {1, 1, 2, 1, 256, 256, 64, 64}, anywhere(same_score), anywhere(masks::neighbourhood(16, 16, 5, 7)));
+  });
+}
+
+TEST_CASE("captured documents") {
+  on_every_device([](const Device& device) {
+    const auto documents = [](const Device& where) { return masks::document(document_ids(Device::host(), 513, 5, 60).to(where)); };
+    check_both<bf16>(device, {2, 2, 2, 2, 513, 513, 64, 64}, anywhere(same_score), documents);
+    check_both<f32>(device, {1, 1, 2, 1, 513, 513, 48, 48}, anywhere(scores::alibi(2)), documents);
+  });
+}
+
+TEST_CASE("score mods") {
+  on_every_device([](const Device& device) {
+    const AttentionSizes s{2, 1, 4, 2, 150, 170, 64, 64};
+    check_both<f32>(device, s, anywhere(scores::alibi(4)), anywhere(masks::causal));
+    check_both<bf16>(device, s, anywhere(scores::softcap(5)), anywhere(masks::causal));
+    check_both<f16>(device, s, anywhere(scores::relative), anywhere(masks::causal));
+    check_both<bf16>(device, s, anywhere(scores::head_bias), anywhere(masks::sliding_window(20)));
+    const auto hides = [](auto score, auto, auto, auto q, auto kv) { return where((q + kv) % 3 == 0, -infinity, score); };
+    check_both<f32>(device, s, anywhere(hides), anywhere(masks::causal));
+  });
+}
+
+TEST_CASE("a captured bias of every position") {
+  on_every_device([](const Device& device) {
+    const auto bias = [](const Device& where) {
+      const Tensor<f32> table = random_normal<f32>(Device::host(), {3, 140, 150}, 3).to(where);
+      return [table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, q, kv); };
+    };
+    check_both<f32>(device, {1, 1, 3, 1, 140, 150, 32, 32}, bias, anywhere(masks::prefix_lm(20)));
+    check_both<bf16>(device, {1, 1, 3, 1, 140, 150, 32, 32}, bias, anywhere(masks::causal));
+  });
+}
+
+TEST_CASE("masks of each batch and head") {
+  on_every_device([](const Device& device) {
+    const auto per_head = [](auto b, auto h, auto q, auto kv) { return q - kv < 20 + 30 * h && kv <= q + 10 * b; };
+    check_both<bf16>(device, {3, 1, 4, 2, 140, 140, 32, 32}, anywhere(same_score), anywhere(per_head), {.q_block = 32, .kv_block = 64});
+  });
+}
+
+TEST_CASE("any tile of the block mask") {
+  on_every_device([](const Device& device) {
+    const int tiles[][2] = {{8, 8}, {16, 64}, {64, 16}, {96, 96}, {100, 36}, {200, 250}, {256, 256}, {13, 128}, {128, 17}};
+    for (const auto& [q_block, kv_block] : tiles) {
+      CAPTURE(q_block);
+      CAPTURE(kv_block);
+      check_both<bf16>(device, {1, 1, 2, 1, 270, 290, 32, 32}, anywhere(same_score), anywhere(masks::sliding_window(60)),
+                       {.q_block = q_block, .kv_block = kv_block});
+    }
+  });
+}
+
+TEST_CASE("rows that see nothing give 0 and -inf") {
+  on_every_device([](const Device& device) {
+    const auto late = [](auto, auto, auto q, auto kv) { return q >= kv + 40 && q % 7 != 3; };
+    check_both<f32>(device, {1, 1, 2, 2, 200, 200, 32, 32}, anywhere(same_score), anywhere(late));
+    check_both<f16>(device, {1, 1, 2, 2, 200, 200, 32, 32}, anywhere(scores::softcap(4)), anywhere(late));
+  });
+}
+
+TEST_CASE("strides other than row-major") {
+  on_every_device([](const Device& device) {
+    check_both<bf16>(device, {2, 2, 4, 2, 100, 130, 64, 32}, anywhere(same_score), anywhere(masks::causal), {}, true);
+    check_both<f32>(device, {2, 1, 4, 2, 100, 130, 20, 32}, anywhere(scores::alibi(4)), anywhere(masks::causal), {}, true);
+  });
+}
+
+TEST_CASE("scales: given, negative, zero") {
+  on_every_device([](const Device& device) {
+    const AttentionInputs<f32> in(device, {1, 1, 2, 1, 90, 80, 32, 32});
+    for (float scale : {0.7f, -0.2f, 0.0f}) {
+      CAPTURE(scale);
+      const auto attended = flex_attention(in.q, in.k, in.v, {.scale = scale, .return_lse = true, .return_max_scores = true});
+      check_attended(in, attended, scale, same_score, all_visible);
+      const auto capped = flex_attention(in.q, in.k, in.v, scores::softcap(3), {.scale = scale});
+      check_attended(in, capped, scale, scores::softcap(3), all_visible);
+    }
+  });
+}
+
+TEST_CASE("NaN in a query row stays in that row") {
+  on_every_device([](const Device& device) {
+    AttentionInputs<f32> in(device, {1, 1, 1, 1, 70, 70, 16, 16});
+    const std::vector<double> before = as_doubles(flex_attention(in.q, in.k, in.v).out);
+    in.q.slice(2, 5, 6).fill(std::numeric_limits<float>::quiet_NaN());
+    const auto attended = flex_attention(in.q, in.k, in.v, {.return_lse = true, .return_max_scores = true});
+    const std::vector<double> after = as_doubles(attended.out), lse = as_doubles(attended.lse), largest = as_doubles(attended.max_scores);
+    for (int row = 0; row < 70; ++row) {
+      CHECK(std::isnan(lse[row]) == (row == 5));
+      CHECK(std::isnan(largest[row]) == (row == 5));
+      for (int d = 0; d < 16; ++d) {
+        if (row == 5) CHECK(std::isnan(after[row * 16 + d]));
+        else CHECK(after[row * 16 + d] == before[row * 16 + d]);
+      }
+    }
+  });
+}
+
+TEST_CASE("result bits do not depend on which tiles are listed as full") {
+  on_every_device([](const Device& device) {
+    const AttentionInputs<bf16> in(device, {1, 1, 2, 1, 300, 300, 64, 64});
+    const BlockMask mask = create_block_mask(masks::causal, {.q_len = 300, .kv_len = 300, .q_block = 64, .kv_block = 64, .device = device});
+    KvBlocks tables = mask.to_kv_blocks();
+    // The same tiles, all of them partial.
+    std::vector<i32> counts, indices;
+    for (int row = 0; row < 5; ++row) {
+      counts.push_back(row + 1);
+      for (int column = 0; column < 5; ++column) indices.push_back(column);
+    }
+    KvBlocks all_partial;
+    all_partial.kv_num_blocks = from_host<i32>(device, counts, {1, 1, 5});
+    all_partial.kv_indices = from_host<i32>(device, indices, {1, 1, 5, 5});
+    const BlockMaskOptions options{.q_len = 300, .kv_len = 300, .q_block = 64, .kv_block = 64, .device = device};
+    const BlockMask other = BlockMask::from_kv_blocks(all_partial, masks::causal, options);
+    CHECK(as_doubles(flex_attention(in.q, in.k, in.v, mask).out) == as_doubles(flex_attention(in.q, in.k, in.v, other).out));
+    const BlockMask again = BlockMask::from_kv_blocks(tables, masks::causal, options);
+    CHECK(as_doubles(flex_attention(in.q, in.k, in.v, mask).out) == as_doubles(flex_attention(in.q, in.k, in.v, again).out));
+  });
+}

@@ -1,0 +1,48 @@
+// Attention kernels compile for every target on a machine without a GPU.
+#include <doctest/doctest.h>
+
+#include <flextile/flextile.hpp>
+
+using namespace flextile;
+
+TEST_CASE("a mask mod for sm_80: texts and resources") {
+  const CompiledKernel kernel = compile_flex_attention(masks::causal, {.dim = 64, .element = ElementType::bf16}, Target::sm_80());
+  CHECK(kernel.tile_ir().find("dot") != std::string::npos);
+  CHECK(kernel.llvm_ir().find("flex_attention") != std::string::npos);
+  CHECK(kernel.ptx().find(".target sm_80") != std::string::npos);
+  CHECK(kernel.ptx().find("mma.sync") != std::string::npos);
+  CHECK(kernel.ptx().find(".loc") != std::string::npos);
+  CHECK(kernel.resource_usage.threads == 32 * choose_config({ElementType::bf16, 64, 64, 128, 128}, Target::sm_80()).num_warps);
+}
+
+TEST_CASE("every dim and element type, on the host and on two GPUs") {
+  for (const Target& target : {Target::host(), Target::sm_80(), Target::sm_90a()})
+    for (ElementType element : {ElementType::f32, ElementType::f16, ElementType::bf16})
+      for (int dim : {1, 40, 80, 128, 256}) {
+        CAPTURE(target.name());
+        CAPTURE(name(element));
+        CAPTURE(dim);
+        const CompiledKernel kernel = compile_flex_attention(scores::alibi(4), masks::causal, {.dim = dim, .element = element}, target, {.binary = false});
+        CHECK_FALSE(kernel.llvm_ir().empty());
+      }
+}
+
+TEST_CASE("mods of the catalogue compile") {
+  for (const std::string& mask_name : mask_names()) {
+    CAPTURE(mask_name);
+    const ir::Mod mask = named_mask(mask_name);
+    CHECK_FALSE(compile_attention(nullptr, &mask, {.dim = 64}, Target::sm_80(), {.binary = false}).ptx().empty());
+  }
+  for (const std::string& score_name : score_names()) {
+    CAPTURE(score_name);
+    const ir::Mod score = named_score(score_name);
+    CHECK_FALSE(compile_attention(&score, nullptr, {.dim = 64}, Target::sm_80(), {.binary = false}).ptx().empty());
+  }
+}
+
+TEST_CASE("options that cannot be") {
+  CHECK_THROWS_AS(compile_flex_attention(masks::causal, {.dim = 0}, Target::host()), ArgumentError);
+  CHECK_THROWS_AS(compile_flex_attention(masks::causal, {.dim = 257}, Target::host()), ArgumentError);
+  CHECK_THROWS_AS(compile_flex_attention(masks::causal, {.element = ElementType::i32}, Target::host()), ArgumentError);
+  CHECK_THROWS_AS(compile_flex_attention(masks::causal, {.q_block = 4}, Target::host()), ArgumentError);
+}

@@ -1,0 +1,38 @@
+// The library's choice of tiles covers every block mask and head dim.
+#include <doctest/doctest.h>
+
+#include <flextile/attention/attention_config.hpp>
+
+using namespace flextile;
+
+TEST_CASE("parts cover a block mask's tile, compute tiles are multiples of 16") {
+  for (const Target& target : {Target::host(), Target::sm_80(), Target::sm_90a()})
+    for (ElementType element : {ElementType::f32, ElementType::bf16})
+      for (int dim : {1, 16, 64, 80, 128, 192, 256})
+        for (int block = 8; block <= 256; ++block) {
+          const AttentionConfig c = choose_config({element, dim, dim, block, 264 - block}, target);
+          CAPTURE(to_string(c));
+          CHECK(c.row_parts * c.row_step >= block);
+          CHECK((c.row_parts - 1) * c.row_step < block);
+          CHECK(c.column_parts * c.column_step >= 264 - block);
+          CHECK((c.column_parts - 1) * c.column_step < 264 - block);
+          CHECK(c.block_m >= c.row_step);
+          CHECK(c.block_n >= c.column_step);
+          CHECK(c.block_m % 16 == 0);
+          CHECK(c.block_n % 16 == 0);
+          CHECK(c.padded_dim >= dim);
+          CHECK(c.padded_dim % 16 == 0);
+          CHECK(c.num_warps * 16 <= std::max(16, c.block_m));
+        }
+}
+
+TEST_CASE("a configuration prints") {
+  const AttentionConfig c = choose_config({ElementType::bf16, 128, 128, 128, 128}, Target::sm_80());
+  CHECK(to_string(c) == "block 128x64, 1x2 parts of 128x64, dims 128/128, 8 warps, 2 stages");
+}
+
+TEST_CASE("the caller's limits hold") {
+  const AttentionConfig c = choose_config({ElementType::f16, 64, 64, 0, 0}, Target::sm_80(), 64, 32);
+  CHECK(c.block_m == 64);
+  CHECK(c.block_n == 32);
+}
