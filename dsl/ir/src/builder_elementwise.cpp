@@ -69,6 +69,7 @@ Value Builder::select(Value condition, Value a, Value b) {
     ElementType element = promote(first.element, second.element);
     a = cast(a, element), b = cast(b, element);
   }
+  broadcast_together(*this, Opcode::select, {&a, &b});
   broadcast_together(*this, Opcode::select, {&condition, &a, &b});
   return results(create({.opcode = Opcode::select, .operands = {condition, a, b}}, {Type(type(a))}))[0];
 }

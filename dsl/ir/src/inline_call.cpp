@@ -16,6 +16,8 @@ struct Guard {
 
 class Inliner {
  public:
+  ~Inliner() { builder_.location = call_location_; }
+
   Inliner(Builder& builder, const Function& fragment, std::vector<Guard> guards)
       : builder_(builder),
         fragment_(fragment),
@@ -33,9 +35,7 @@ class Inliner {
       shapes.push_back(type.has_shape() ? type.shape() : Shape{});
     }
     shapes_ = lifted_shapes(builder_, fragment_, shapes);
-    std::vector<Value> results = emit_block(fragment_.body());
-    builder_.location = call_location_;
-    return results;
+    return emit_block(fragment_.body());
   }
 
  private:

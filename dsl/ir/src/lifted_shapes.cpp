@@ -21,6 +21,7 @@ class ShapeInference {
   Shape& shape(Value value) { return shapes_[value.index]; }
 
   void refuse(const Operation& operation, std::string_view why) {
+    if (operation.location.line != 0) builder_.set_location(fragment_.files[operation.location.file], operation.location.line);
     builder_.fail(join("[", name(operation.opcode), "] in fragment \"", fragment_.name, "\" cannot be inlined: ", why));
   }
 

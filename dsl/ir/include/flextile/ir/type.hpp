@@ -49,7 +49,8 @@ struct Type {
   /// Tiles and pointers live in registers and have a shape.
   bool has_shape() const { return kind == Kind::tile || kind == Kind::pointer; }
 
-  Shape shape() const { return Shape(extents.begin(), extents.begin() + rank); }
+  /// The extents; empty for a view, whose sizes are known at run time only.
+  Shape shape() const { return is_view() ? Shape() : Shape(extents.begin(), extents.begin() + rank); }
   /// Number of elements; 1 for a scalar.
   std::int64_t elements() const;
   /// The same kind and element with another shape.
