@@ -4,5 +4,6 @@
 #include <flextile/dsl/control_flow.hpp>
 #include <flextile/dsl/dot.hpp>
 #include <flextile/dsl/kernel.hpp>
+#include <flextile/dsl/mod.hpp>
 #include <flextile/dsl/reduce.hpp>
 #include <flextile/dsl/shape_operations.hpp>

@@ -142,6 +142,11 @@ template <class Lambda> consteval bool is_a_mod() {
   return true;
 }
 
+template <class Lambda, int Parameters, int Expected> consteval bool has_mod_arity() {
+  static_assert(Parameters == Expected, "[mod] a mask mod takes the 4 parameters (b, h, q, kv), a score mod the 5 parameters (score, b, h, q, kv): this is the other kind");
+  return true;
+}
+
 template <class Node> consteval bool is_not_a_branch_in_a_mod() {
   static_assert(wrong<Node>, "[if] in a mod a condition on indices or scores is an expression: choose with where(condition, a, b), combine with && and ||");
   return true;
