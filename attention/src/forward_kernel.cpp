@@ -68,10 +68,10 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
   return flextile::trace("flex_attention", [&](Parameters& declared) {
     KernelParameters p(declared, facts);
     AnyView query = p.view(), key = p.view(), value = p.view(), out = p.view();
-    AnyView lse = return_lse ? p.view() : out;
-    AnyView max_scores = return_max_scores ? p.view() : out;
-    AnyView starts = listed ? p.view() : out;
-    AnyView counts = listed ? p.view() : out;
+    AnyView lse = return_lse ? p.loose_view() : out;
+    AnyView max_scores = return_max_scores ? p.loose_view() : out;
+    AnyView starts = listed ? p.loose_view() : out;
+    AnyView counts = listed ? p.loose_view() : out;
     AnyPointer entries = listed ? p.pointer() : out.base();
     AnyTile scale = p.scalar();
     const std::vector<CallArgument> score_captures = p.some(score ? score->parameters.size() - score_indices : 0);

@@ -14,9 +14,14 @@ class KernelParameters {
     const ir::Parameter& p = facts_[taken_++];
     return declared_.view(p.name, p.type.element, p.type.rank, {p.read_only, p.aligned, p.unit_stride});
   }
+  /// A view that may be aligned or not: lengths that change its alignment compile nothing.
+  AnyView loose_view() {
+    const ir::Parameter& p = facts_[taken_++];
+    return declared_.view(p.name, p.type.element, p.type.rank, {p.read_only, false, p.unit_stride});
+  }
   AnyPointer pointer() {
     const ir::Parameter& p = facts_[taken_++];
-    return declared_.pointer(p.name, p.type.element, {p.read_only, p.aligned, p.unit_stride});
+    return declared_.pointer(p.name, p.type.element, {.read_only = p.read_only});
   }
   AnyTile scalar() {
     const ir::Parameter& p = facts_[taken_++];
@@ -26,7 +31,7 @@ class KernelParameters {
   std::vector<CallArgument> some(std::size_t count) {
     std::vector<CallArgument> values;
     while (count--) {
-      if (facts_[taken_].type.is_view()) values.emplace_back(view());
+      if (facts_[taken_].type.is_view()) values.emplace_back(loose_view());
       else values.emplace_back(scalar());
     }
     return values;

@@ -52,7 +52,7 @@ ir::Function ClassifyKernel::trace(const std::vector<ir::Parameter>& facts) cons
   const int tiles = tiles_per_program(), width = padded(kv_block), columns_at_once = tiles * width;
   return flextile::trace("classify_tiles", [&](Parameters& declared) {
     KernelParameters p(declared, facts);
-    AnyView classes = p.view();
+    AnyView classes = p.loose_view();
     AnyTile heads = p.scalar(), q_len = p.scalar(), kv_len = p.scalar(), first_group = p.scalar(), first_row = p.scalar();
     const std::vector<CallArgument> captured = p.rest();
 
@@ -100,7 +100,7 @@ std::vector<ir::Parameter> CompactKernel::signature() const {
 ir::Function CompactKernel::trace(const std::vector<ir::Parameter>& facts) const {
   return flextile::trace(count_only ? "count_tiles" : "list_tiles", [&](Parameters& declared) {
     KernelParameters p(declared, facts);
-    AnyView classes = p.view();
+    AnyView classes = p.loose_view();
     AnyPointer starts = p.pointer(), counts = p.pointer(), entries = p.pointer();
     AnyTile pitch = p.scalar();
     AnyTile first_group = p.scalar(), first_list = p.scalar(), first_tile = p.scalar(), total_lists = p.scalar();

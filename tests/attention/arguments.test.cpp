@@ -1,6 +1,7 @@
 // What is wrong is said in a sentence: the argument, what it is, what it must be. Nothing runs.
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 
 #include <flextile/flextile.hpp>

@@ -3,4 +3,5 @@
 #include <flextile/attention/attention.hpp>
 #include <flextile/backend/compile.hpp>
 #include <flextile/dsl/dsl.hpp>
+#include <flextile/dsl/mod.hpp>
 #include <flextile/runtime/runtime.hpp>

@@ -7,7 +7,7 @@ namespace flextile {
 class Stream;
 
 struct AttentionOptions {
-  std::optional<float> scale;       // multiplies q.k before the score mod; 1 / sqrt(head dim) when not given
+  std::optional<float> scale = {};  // multiplies q.k before the score mod; 1 / sqrt(head dim) when not given
   bool return_lse = false;          // natural logarithm of each row's sum of exponentials
   bool return_max_scores = false;   // each row's largest modified score
   bool tf32 = false;                // f32 tensors: tensor cores with 10-bit mantissas instead of full precision

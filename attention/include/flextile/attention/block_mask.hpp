@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <flextile/dsl/dsl.hpp>
+#include <flextile/dsl/mod.hpp>
 #include <flextile/ir/mod.hpp>
 #include <flextile/runtime/tensor.hpp>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <flextile/dsl/dsl.hpp>
+#include <flextile/dsl/mod.hpp>
 #include <flextile/ir/mod.hpp>
 
 namespace flextile {

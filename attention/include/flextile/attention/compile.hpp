@@ -32,7 +32,7 @@ CompiledKernel compile_attention(const ir::Mod* score, const ir::Mod* mask, cons
 /// A mask mod (four parameters) or a score mod (five).
 template <class AnyMod>
 CompiledKernel compile_flex_attention(const AnyMod& mod, const AttentionCompileOptions& options, const Target& target, const CompileOptions& compile_options = {}) {
-  if constexpr (is_score_mod<AnyMod>) {
+  if constexpr (mod_kind<AnyMod>() == ModKind::score) {
     const ir::Mod score = erase_score(mod);
     return compile_attention(&score, nullptr, options, target, compile_options);
   } else {
