@@ -70,14 +70,24 @@ void Graph::abandon() noexcept {
   runtime::set_capture(nullptr);
   runtime::StreamState* captured = state_->capture.stream;
   if (captured->device->index < 0) return;
-  void* graph = nullptr;
-  driver()->cuStreamEndCapture(captured->native, &graph);
-  if (graph) driver()->cuGraphDestroy(graph);
+  try {
+    CurrentContext current(captured->device->context);
+    void* graph = nullptr;
+    driver()->cuStreamEndCapture(captured->native, &graph);
+    if (graph) driver()->cuGraphDestroy(graph);
+  } catch (const Error&) {  // the context is gone, and the capture with it
+  }
 }
 
 Graph::~Graph() {
   if (!state_) return;
-  if (state_->executable) driver()->cuGraphExecDestroy(state_->executable);
+  if (state_->executable) {
+    try {
+      CurrentContext current(state_->capture.stream->device->context);
+      driver()->cuGraphExecDestroy(state_->executable);
+    } catch (const Error&) {  // the context is gone, and the graph with it
+    }
+  }
   delete state_;
 }
 

@@ -70,9 +70,14 @@ MemoryBlock MemoryPool::allocate(std::size_t bytes) {
   if (!address) {
     std::string message = "flextile: out of memory on " + Device(device_.index < 0 ? Device::host() : Device::cuda(device_.index)).name() + " (" +
                           device_.properties.name + "): asked for " + bytes_text(static_cast<std::int64_t>(bytes));
-    std::size_t free = 0, total = 0;
-    if (device_.index >= 0 && driver()->cuMemGetInfo_v2(&free, &total) == driver_success)
-      message += "; " + bytes_text(static_cast<std::int64_t>(free)) + " of " + bytes_text(static_cast<std::int64_t>(total)) + " are free";
+    if (device_.index >= 0) {
+      std::size_t free = 0, total = 0;
+      CurrentContext current(device_.context);
+      if (driver()->cuMemGetInfo_v2(&free, &total) == driver_success)
+        message += "; " + bytes_text(static_cast<std::int64_t>(free)) + " of " + bytes_text(static_cast<std::int64_t>(total)) + " are free";
+    } else {
+      message += "; the machine has " + bytes_text(device_.properties.memory);
+    }
     message += ", flextile's tensors hold " + bytes_text(static_cast<std::int64_t>(in_use_));
     throw DriverError(message);
   }

@@ -41,6 +41,7 @@ void release(StreamState* stream) {
 bool is_capturing(const StreamState* stream) {
   if (!stream->native) return false;
   int status = 0;
+  CurrentContext current(stream->device->context);
   driver()->cuStreamIsCapturing(stream->native, &status);
   return status != 0;
 }
@@ -51,7 +52,10 @@ void order_after(StreamState* later, StreamState* earlier) {
   void* event = nullptr;
   check(driver()->cuEventCreate(&event, event_without_time), "cuEventCreate");
   int result = driver()->cuEventRecord(event, earlier->native);
-  if (result == driver_success) result = driver()->cuStreamWaitEvent(later->native, event, 0);
+  if (result == driver_success) {
+    CurrentContext waiting(later->device->context);
+    result = driver()->cuStreamWaitEvent(later->native, event, 0);
+  }
   driver()->cuEventDestroy_v2(event);  // the driver keeps it until the wait is over
   check(result, "cuStreamWaitEvent");
 }
@@ -131,7 +135,13 @@ Event& Event::operator=(Event&& other) noexcept {
 
 Event::~Event() {
   if (!state_) return;
-  if (state_->native) driver()->cuEventDestroy_v2(state_->native);
+  if (state_->native) {
+    try {
+      CurrentContext current(state_->device->context);
+      driver()->cuEventDestroy_v2(state_->native);
+    } catch (const Error&) {  // the context is gone, and the event with it
+    }
+  }
   delete state_;
 }
 
@@ -151,11 +161,14 @@ void Event::record(const Stream& stream) {
 }
 
 void Event::synchronize() const {
-  if (state_->native && state_->recorded) check(driver()->cuEventSynchronize(state_->native), "cuEventSynchronize");
+  if (!state_->native || !state_->recorded) return;
+  CurrentContext current(state_->device->context);
+  check(driver()->cuEventSynchronize(state_->native), "cuEventSynchronize");
 }
 
 bool Event::is_done() const {
   if (!state_->native || !state_->recorded) return true;
+  CurrentContext current(state_->device->context);
   const int result = driver()->cuEventQuery(state_->native);
   if (result == runtime::driver_error_not_ready) return false;
   check(result, "cuEventQuery");
@@ -171,6 +184,7 @@ double Event::elapsed(const Event& start, const Event& end) {
   if (!start.state_->native) return std::chrono::duration<double, std::milli>(end.state_->time - start.state_->time).count();
   end.synchronize();
   float milliseconds = 0;
+  CurrentContext current(start.state_->device->context);
   check(driver()->cuEventElapsedTime(&milliseconds, start.state_->native, end.state_->native), "cuEventElapsedTime");
   return milliseconds;
 }

@@ -1,0 +1,371 @@
+// A stand-in for libcuda.so.1 over host memory: two devices of 1 GiB, so that the runtime's CUDA side is tested on a machine
+// without a GPU. Selected by FLEXTILE_LIBCUDA=<this library>. Stricter than the driver where that finds faults: every call
+// needs a current context, every address must lie inside one allocation, and streams must be of the current device.
+// Work runs when it is queued. Kernels are not run, but for the runtime's own copy kernels; a test may watch launches.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#define DRIVER_FUNCTION(symbol, parameters) extern "C" int symbol parameters;
+#include "../../runtime/src/driver_functions.def"
+
+namespace {
+
+enum Result {
+  success = 0, invalid_value = 1, out_of_memory = 2, no_device = 100, invalid_context = 201, no_binary = 209, invalid_ptx = 218,
+  invalid_handle = 400, not_found = 500, capture_unsupported = 900, capture_invalidated = 901,
+};
+
+constexpr int device_count = 2;
+constexpr std::size_t device_bytes = std::size_t{1} << 30;
+
+struct Context { int device; };
+struct Graph { std::vector<std::function<void()>> work; };
+struct Stream { int device; Graph* capturing = nullptr; bool invalidated = false; };
+struct Event { int device; bool captured = false; std::chrono::steady_clock::time_point time; };
+struct Module { std::string image; std::vector<std::string> names; };
+struct Function { std::string name; int most_shared = 48 * 1024; };
+
+using Watcher = void (*)(const char* name, const unsigned* grid, const unsigned* block, unsigned shared, void** parameters);
+
+struct State {
+  std::recursive_mutex mutex;
+  Context contexts[device_count] = {{0}, {1}};
+  std::map<std::uint64_t, std::pair<std::size_t, int>> allocations;   // address → bytes, device
+  std::size_t used[device_count] = {};
+  std::size_t allocation_calls = 0, replays = 0;
+  std::set<Stream*> streams;
+  Watcher watcher = nullptr;
+};
+State& state() {
+  static State* const state = new State;
+  return *state;
+}
+thread_local Context* current = nullptr;
+thread_local int capture_mode = 0;
+
+/// Held by every call that needs a context.
+struct Call {
+  std::lock_guard<std::recursive_mutex> lock{state().mutex};
+};
+#define NEEDS_CONTEXT \
+  Call call;          \
+  if (!current) return invalid_context;
+
+bool inside(std::uint64_t address, std::size_t bytes, int device) {
+  auto found = state().allocations.upper_bound(address);
+  if (bytes == 0) return true;
+  if (found == state().allocations.begin()) return false;
+  --found;
+  return found->second.second == device && address + bytes <= found->first + found->second.first;
+}
+void* memory(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
+/// Now, or into the graph that the stream records.
+template <class Work>
+int enqueue(void* handle, Work work) {
+  auto* stream = static_cast<Stream*>(handle);
+  if (!stream || !state().streams.count(stream)) return invalid_handle;
+  if (stream->device != current->device) return invalid_context;
+  if (stream->capturing)
+    stream->capturing->work.push_back(work);
+  else
+    work();
+  return success;
+}
+
+template <class Unit>
+int set_memory(std::uint64_t destination, Unit value, std::size_t count, void* stream) {
+  if (!current) return invalid_context;
+  if (destination % sizeof(Unit) || !inside(destination, count * sizeof(Unit), current->device)) return invalid_value;
+  return enqueue(stream, [=] { std::fill_n(static_cast<Unit*>(memory(destination)), count, value); });
+}
+
+/// flextile_copy_<bytes>: see runtime/src/copy_on_device.cpp.
+int run_copy(int bytes, unsigned threads, void** parameters, void* stream) {
+  std::uint64_t to, from;
+  std::uint32_t count, sizes[8];
+  std::int64_t to_strides[8], from_strides[8];
+  std::memcpy(&to, parameters[0], 8), std::memcpy(&from, parameters[1], 8), std::memcpy(&count, parameters[2], 4);
+  std::memcpy(sizes, parameters[3], sizeof sizes), std::memcpy(to_strides, parameters[4], 64), std::memcpy(from_strides, parameters[5], 64);
+  if (threads < count) return invalid_value;
+  struct Box { std::uint32_t sizes[8]; std::int64_t to[8], from[8]; } box;
+  std::memcpy(box.sizes, sizes, sizeof sizes), std::memcpy(box.to, to_strides, 64), std::memcpy(box.from, from_strides, 64);
+  const auto offsets = [box](std::uint32_t index, std::int64_t& to_offset, std::int64_t& from_offset) {
+    to_offset = from_offset = 0;
+    for (int axis = 7; axis >= 0; --axis) {
+      const std::uint32_t coordinate = axis ? index % box.sizes[axis] : index;
+      if (axis) index /= box.sizes[axis];
+      to_offset += coordinate * box.to[axis], from_offset += coordinate * box.from[axis];
+    }
+  };
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::int64_t a, b;
+    offsets(i, a, b);
+    if (!inside(to + a, bytes, current->device) || !inside(from + b, bytes, current->device)) return invalid_value;
+  }
+  return enqueue(stream, [=] {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      std::int64_t a, b;
+      offsets(i, a, b);
+      std::memcpy(memory(to + a), memory(from + b), bytes);
+    }
+  });
+}
+
+}  // namespace
+
+// ---- what tests ask
+extern "C" void fake_cuda_watch(Watcher watcher) { state().watcher = watcher; }
+extern "C" std::size_t fake_cuda_allocation_calls() { return state().allocation_calls; }
+extern "C" std::size_t fake_cuda_replays() { return state().replays; }
+extern "C" std::size_t fake_cuda_streams() { return state().streams.size(); }
+
+// ---- devices and contexts
+int cuInit(unsigned) {
+  const char* error = std::getenv("FAKE_CUDA_INIT_ERROR");
+  return error ? std::atoi(error) : success;
+}
+int cuDriverGetVersion(int* version) { return *version = 13000, success; }
+int cuGetErrorName(int error, const char** name) {
+  *name = error == invalid_value ? "CUDA_ERROR_INVALID_VALUE" : error == out_of_memory ? "CUDA_ERROR_OUT_OF_MEMORY" : error == no_device ? "CUDA_ERROR_NO_DEVICE"
+        : error == invalid_context ? "CUDA_ERROR_INVALID_CONTEXT" : error == invalid_ptx ? "CUDA_ERROR_INVALID_PTX" : "CUDA_ERROR_FAKE";
+  return success;
+}
+int cuGetErrorString(int, const char** text) { return *text = "as the fake driver says", success; }
+int cuDeviceGetCount(int* count) { return *count = device_count, success; }
+int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal < device_count ? success : invalid_value; }
+int cuDeviceGetName(char* name, int length, int device) {
+  const std::string text = "Fake GPU " + std::to_string(device);
+  return std::strncpy(name, text.c_str(), static_cast<std::size_t>(length)), success;
+}
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  static const std::map<int, int> values = {{1, 1024}, {13, 1980000}, {16, 132}, {38, 50 << 20}, {75, 8}, {76, 0}, {97, 166912}};
+  const auto found = values.find(attribute);
+  if (found == values.end()) return invalid_value;
+  return *value = found->second, success;
+}
+int cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = device_bytes, success; }
+int cuDevicePrimaryCtxRetain(void** context, int device) { return *context = &state().contexts[device], success; }
+int cuCtxGetCurrent(void** context) { return *context = current, success; }
+int cuCtxSetCurrent(void* context) { return current = static_cast<Context*>(context), success; }
+int cuCtxSynchronize() { return current ? success : invalid_context; }
+
+// ---- memory
+int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  NEEDS_CONTEXT
+  return *total = device_bytes, *free = device_bytes - state().used[current->device], success;
+}
+int cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
+  NEEDS_CONTEXT
+  ++state().allocation_calls;
+  if (bytes == 0) return invalid_value;
+  if (state().used[current->device] + bytes > device_bytes) return out_of_memory;
+  void* block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  *address = reinterpret_cast<std::uint64_t>(block);
+  state().allocations[*address] = {bytes, current->device};
+  state().used[current->device] += bytes;
+  return success;
+}
+int cuMemFree_v2(std::uint64_t address) {
+  NEEDS_CONTEXT
+  const auto found = state().allocations.find(address);
+  if (found == state().allocations.end() || found->second.second != current->device) return invalid_value;
+  state().used[current->device] -= found->second.first;
+  state().allocations.erase(found);
+  std::free(memory(address));
+  return success;
+}
+int cuMemcpyHtoDAsync_v2(std::uint64_t destination, const void* source, std::size_t bytes, void* stream) {
+  NEEDS_CONTEXT
+  if (!inside(destination, bytes, current->device)) return invalid_value;
+  return enqueue(stream, [=] { std::memcpy(memory(destination), source, bytes); });
+}
+int cuMemcpyDtoHAsync_v2(void* destination, std::uint64_t source, std::size_t bytes, void* stream) {
+  NEEDS_CONTEXT
+  if (!inside(source, bytes, current->device)) return invalid_value;
+  return enqueue(stream, [=] { std::memcpy(destination, memory(source), bytes); });
+}
+int cuMemcpyDtoDAsync_v2(std::uint64_t destination, std::uint64_t source, std::size_t bytes, void* stream) {
+  NEEDS_CONTEXT
+  if (!inside(destination, bytes, current->device) || !inside(source, bytes, current->device)) return invalid_value;
+  return enqueue(stream, [=] { std::memmove(memory(destination), memory(source), bytes); });
+}
+int cuMemcpyPeerAsync(std::uint64_t destination, void* destination_context, std::uint64_t source, void* source_context, std::size_t bytes, void* stream) {
+  NEEDS_CONTEXT
+  if (!inside(destination, bytes, static_cast<Context*>(destination_context)->device) ||
+      !inside(source, bytes, static_cast<Context*>(source_context)->device))
+    return invalid_value;
+  return enqueue(stream, [=] { std::memcpy(memory(destination), memory(source), bytes); });
+}
+int cuMemsetD8Async(std::uint64_t destination, unsigned char value, std::size_t count, void* stream) {
+  Call call;
+  return set_memory(destination, value, count, stream);
+}
+int cuMemsetD16Async(std::uint64_t destination, unsigned short value, std::size_t count, void* stream) {
+  Call call;
+  return set_memory(destination, value, count, stream);
+}
+int cuMemsetD32Async(std::uint64_t destination, unsigned value, std::size_t count, void* stream) {
+  Call call;
+  return set_memory(destination, value, count, stream);
+}
+
+// ---- streams, events, graphs
+int cuStreamCreate(void** stream, unsigned) {
+  NEEDS_CONTEXT
+  auto* made = new Stream{current->device};
+  state().streams.insert(made);
+  return *stream = made, success;
+}
+int cuStreamDestroy_v2(void* stream) {
+  NEEDS_CONTEXT
+  if (!state().streams.erase(static_cast<Stream*>(stream))) return invalid_handle;
+  delete static_cast<Stream*>(stream);
+  return success;
+}
+int cuStreamSynchronize(void* handle) {
+  NEEDS_CONTEXT
+  auto* stream = static_cast<Stream*>(handle);
+  if (!state().streams.count(stream)) return invalid_handle;
+  if (!stream->capturing) return success;
+  stream->invalidated = true;
+  return capture_unsupported;
+}
+int cuStreamWaitEvent(void* handle, void* event, unsigned) {
+  NEEDS_CONTEXT
+  auto* stream = static_cast<Stream*>(handle);
+  if (!state().streams.count(stream) || !event) return invalid_handle;
+  if (stream->capturing && !static_cast<Event*>(event)->captured) return stream->invalidated = true, capture_unsupported;
+  return success;
+}
+int cuStreamIsCapturing(void* handle, int* status) {
+  NEEDS_CONTEXT
+  return *status = static_cast<Stream*>(handle)->capturing ? 1 : 0, success;
+}
+int cuStreamBeginCapture_v2(void* handle, int mode) {
+  NEEDS_CONTEXT
+  auto* stream = static_cast<Stream*>(handle);
+  if (mode < 0 || mode > 2 || stream->capturing) return invalid_value;
+  stream->capturing = new Graph, stream->invalidated = false;
+  return success;
+}
+int cuStreamEndCapture(void* handle, void** graph) {
+  NEEDS_CONTEXT
+  auto* stream = static_cast<Stream*>(handle);
+  if (!stream->capturing) return invalid_value;
+  Graph* recorded = stream->capturing;
+  stream->capturing = nullptr;
+  if (!stream->invalidated) return *graph = recorded, success;
+  delete recorded;
+  return *graph = nullptr, capture_invalidated;
+}
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
+  return success;
+}
+int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  NEEDS_CONTEXT
+  return *executable = new Graph(*static_cast<Graph*>(graph)), success;
+}
+int cuGraphLaunch(void* executable, void* stream) {
+  NEEDS_CONTEXT
+  if (static_cast<Stream*>(stream)->device != current->device) return invalid_context;
+  for (const auto& work : static_cast<Graph*>(executable)->work) work();
+  ++state().replays;
+  return success;
+}
+int cuGraphExecDestroy(void* executable) {
+  NEEDS_CONTEXT
+  delete static_cast<Graph*>(executable);
+  return success;
+}
+int cuGraphDestroy(void* graph) {
+  NEEDS_CONTEXT
+  delete static_cast<Graph*>(graph);
+  return success;
+}
+int cuEventCreate(void** event, unsigned) {
+  NEEDS_CONTEXT
+  return *event = new Event{current->device, false, {}}, success;
+}
+int cuEventDestroy_v2(void* event) {
+  NEEDS_CONTEXT
+  delete static_cast<Event*>(event);
+  return success;
+}
+int cuEventRecord(void* handle, void* stream) {
+  NEEDS_CONTEXT
+  auto* event = static_cast<Event*>(handle);
+  if (event->device != static_cast<Stream*>(stream)->device) return invalid_handle;
+  event->captured = static_cast<Stream*>(stream)->capturing != nullptr;
+  event->time = std::chrono::steady_clock::now();
+  return success;
+}
+int cuEventSynchronize(void*) { NEEDS_CONTEXT return success; }
+int cuEventQuery(void* event) {
+  NEEDS_CONTEXT
+  return static_cast<Event*>(event)->captured ? capture_unsupported : success;
+}
+int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
+  NEEDS_CONTEXT
+  const auto time = static_cast<Event*>(end)->time - static_cast<Event*>(start)->time;
+  return *milliseconds = std::chrono::duration<float, std::milli>(time).count(), success;
+}
+
+// ---- code
+int cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options, void** values) {
+  NEEDS_CONTEXT
+  const std::string_view bytes(static_cast<const char*>(image), 4);
+  if (bytes == "\x7f" "ELF") return no_binary;   // no cubin runs here: the runtime must fall back to PTX
+  const std::string text = static_cast<const char*>(image);
+  if (text.find("fake_cuda_refuses") != std::string::npos) {
+    for (unsigned i = 0; i + 1 < count; ++i)
+      if (options[i] == 5) std::strcpy(static_cast<char*>(values[i]), "ptxas fatal: the fake driver refuses this");
+    return invalid_ptx;
+  }
+  return *module = new Module{text, {}}, success;
+}
+int cuModuleUnload(void* module) {
+  NEEDS_CONTEXT
+  delete static_cast<Module*>(module);
+  return success;
+}
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  NEEDS_CONTEXT
+  if (static_cast<Module*>(module)->image.find(name) == std::string::npos) return not_found;
+  return *function = new Function{name}, success;
+}
+int cuFuncGetAttribute(int* value, int attribute, void*) {
+  NEEDS_CONTEXT
+  return *value = attribute == 4 ? 77 : 0, success;
+}
+int cuFuncSetAttribute(void* function, int attribute, int value) {
+  NEEDS_CONTEXT
+  if (attribute != 8 || value > 166912) return invalid_value;
+  static_cast<Function*>(function)->most_shared = value;
+  return success;
+}
+int cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                   unsigned shared, void* stream, void** parameters, void** extra) {
+  NEEDS_CONTEXT
+  auto* function = static_cast<Function*>(handle);
+  const unsigned grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
+  for (int axis = 0; axis < 3; ++axis)
+    if (grid[axis] == 0 || block[axis] == 0 || (axis && grid[axis] > 65535)) return invalid_value;
+  if (extra || shared > static_cast<unsigned>(function->most_shared) || block_x * block_y * block_z > 1024) return invalid_value;
+  constexpr std::string_view copy = "flextile_copy_";
+  if (std::string_view(function->name).substr(0, copy.size()) == copy)
+    return run_copy(function->name.back() - '0', grid_x * block_x, parameters, stream);
+  if (state().watcher) state().watcher(function->name.c_str(), grid, block, shared, parameters);
+  return enqueue(stream, [] {});
+}
