@@ -1,0 +1,190 @@
+// Element-wise operations: one LLVM expression per register. f16 and bf16 compute in f32 and round.
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <flextile/ir/error.hpp>
+
+#include "nvptx/lowering.hpp"
+
+#pragma GCC diagnostic ignored "-Wswitch-enum"   // lower_operation sends here what is listed; the rest is a fault that throws
+
+namespace flextile::backend {
+namespace {
+
+using ir::Opcode;
+using llvm::Intrinsic::ID;
+
+bool is_small_float(ElementType element) { return element == ElementType::f16 || element == ElementType::bf16; }
+
+llvm::Value* widen(Lowering& l, llvm::Value* value) {
+  return value->getType()->isHalfTy() || value->getType()->isBFloatTy() ? l.b.CreateFPExt(value, l.b.getFloatTy()) : value;
+}
+
+llvm::Value* convert(Lowering& l, llvm::Value* value, ElementType from, ElementType to) {
+  llvm::Type* type = element_type(l, to);
+  if (from == to) return value;
+  if (to == ElementType::i1) {
+    return is_float(from) ? l.b.CreateFCmpUNE(widen(l, value), llvm::ConstantFP::get(is_small_float(from) ? l.b.getFloatTy() : value->getType(), 0.0))
+                          : l.b.CreateICmpNE(value, llvm::ConstantInt::get(value->getType(), 0));
+  }
+  if (is_float(from) && is_float(to)) {
+    if (is_small_float(from) && is_small_float(to)) return l.b.CreateFPTrunc(widen(l, value), type);
+    if (from == ElementType::f64 && to == ElementType::bf16) value = l.b.CreateFPTrunc(value, l.b.getFloatTy());
+    return l.b.CreateFPCast(value, type);
+  }
+  if (is_float(from)) {
+    value = widen(l, value);
+    const ID id = is_unsigned(to) ? llvm::Intrinsic::fptoui_sat : llvm::Intrinsic::fptosi_sat;
+    return call(l, id, {value}, {type, value->getType()});
+  }
+  if (is_float(to)) {
+    llvm::Type* wide = is_small_float(to) ? l.b.getFloatTy() : type;
+    value = is_unsigned(from) ? l.b.CreateUIToFP(value, wide) : l.b.CreateSIToFP(value, wide);
+    return is_small_float(to) ? l.b.CreateFPTrunc(value, type) : value;
+  }
+  return is_unsigned(from) ? l.b.CreateZExtOrTrunc(value, type) : l.b.CreateSExtOrTrunc(value, type);
+}
+
+llvm::Value* compare(Lowering& l, Opcode opcode, llvm::Value* a, llvm::Value* b, bool floating, bool unsigned_) {
+  using P = llvm::CmpInst::Predicate;
+  auto pick = [&](P of_float, P of_unsigned, P of_signed) { return floating ? of_float : unsigned_ ? of_unsigned : of_signed; };
+  P predicate = P::ICMP_EQ;
+  if (opcode == Opcode::eq) predicate = pick(P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ);
+  if (opcode == Opcode::ne) predicate = pick(P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE);
+  if (opcode == Opcode::lt) predicate = pick(P::FCMP_OLT, P::ICMP_ULT, P::ICMP_SLT);
+  if (opcode == Opcode::le) predicate = pick(P::FCMP_OLE, P::ICMP_ULE, P::ICMP_SLE);
+  if (opcode == Opcode::gt) predicate = pick(P::FCMP_OGT, P::ICMP_UGT, P::ICMP_SGT);
+  if (opcode == Opcode::ge) predicate = pick(P::FCMP_OGE, P::ICMP_UGE, P::ICMP_SGE);
+  return floating ? l.b.CreateFCmp(predicate, a, b) : l.b.CreateICmp(predicate, a, b);
+}
+
+/// A shift by the width or more leaves nothing but the sign.
+llvm::Value* shift(Lowering& l, Opcode opcode, llvm::Value* x, llvm::Value* amount, bool unsigned_) {
+  llvm::Type* type = x->getType();
+  const unsigned width = type->getIntegerBitWidth();
+  llvm::Value* inside = l.b.CreateICmpULT(amount, llvm::ConstantInt::get(type, width));
+  llvm::Value* most = llvm::ConstantInt::get(type, width - 1);
+  llvm::Value* safe = l.b.CreateSelect(inside, amount, most);
+  if (opcode == Opcode::shr && !unsigned_) return l.b.CreateAShr(x, safe);
+  llvm::Value* shifted = opcode == Opcode::shl ? l.b.CreateShl(x, safe) : l.b.CreateLShr(x, safe);
+  return l.b.CreateSelect(inside, shifted, llvm::ConstantInt::get(type, 0));
+}
+
+/// Division by zero gives 0 and overflow wraps: no undefined behaviour for LLVM to build on.
+llvm::Value* divide(Lowering& l, Opcode opcode, llvm::Value* a, llvm::Value* b, bool unsigned_) {
+  llvm::Type* type = a->getType();
+  llvm::Value* one = llvm::ConstantInt::get(type, 1);
+  llvm::Value* zero = llvm::ConstantInt::get(type, 0);
+  llvm::Value* bad = l.b.CreateICmpEQ(b, zero);
+  if (unsigned_) {
+    llvm::Value* safe = l.b.CreateSelect(bad, one, b);
+    llvm::Value* result = opcode == Opcode::div ? l.b.CreateUDiv(a, safe) : l.b.CreateURem(a, safe);
+    return l.b.CreateSelect(bad, zero, result);
+  }
+  llvm::Value* minus = l.b.CreateICmpEQ(b, llvm::ConstantInt::getAllOnesValue(type));
+  llvm::Value* safe = l.b.CreateSelect(l.b.CreateOr(bad, minus), one, b);
+  llvm::Value* result = opcode == Opcode::div ? l.b.CreateSDiv(a, safe) : l.b.CreateSRem(a, safe);
+  if (opcode == Opcode::div) result = l.b.CreateSelect(minus, l.b.CreateNeg(a), result);
+  return l.b.CreateSelect(bad, zero, result);
+}
+
+llvm::Value* integer_operation(Lowering& l, Opcode opcode, const Registers& x, bool unsigned_) {
+  llvm::Type* type = x[0]->getType();
+  auto intrinsic = [&](ID of_unsigned, ID of_signed) { return call(l, unsigned_ ? of_unsigned : of_signed, {x[0], x[1]}, {type}); };
+  switch (opcode) {
+    case Opcode::neg: return l.b.CreateNeg(x[0]);
+    case Opcode::bit_not: return l.b.CreateNot(x[0]);
+    case Opcode::abs: return unsigned_ ? x[0] : call(l, llvm::Intrinsic::abs, {x[0], l.b.getFalse()}, {type});
+    case Opcode::add: return l.b.CreateAdd(x[0], x[1]);
+    case Opcode::sub: return l.b.CreateSub(x[0], x[1]);
+    case Opcode::mul: return l.b.CreateMul(x[0], x[1]);
+    case Opcode::fma: return l.b.CreateAdd(l.b.CreateMul(x[0], x[1]), x[2]);
+    case Opcode::div:
+    case Opcode::rem: return divide(l, opcode, x[0], x[1], unsigned_);
+    case Opcode::min: return intrinsic(llvm::Intrinsic::umin, llvm::Intrinsic::smin);
+    case Opcode::max: return intrinsic(llvm::Intrinsic::umax, llvm::Intrinsic::smax);
+    case Opcode::bit_and: return l.b.CreateAnd(x[0], x[1]);
+    case Opcode::bit_or: return l.b.CreateOr(x[0], x[1]);
+    case Opcode::bit_xor: return l.b.CreateXor(x[0], x[1]);
+    case Opcode::shl:
+    case Opcode::shr: return shift(l, opcode, x[0], x[1], unsigned_);
+    case Opcode::ceil:
+    case Opcode::floor:
+    case Opcode::round:
+    case Opcode::trunc: return x[0];
+    default: throw InternalError("flextile: internal error: [" + std::string(ir::name(opcode)) + "] has no lowering for integers");
+  }
+}
+
+llvm::Value* float_operation(Lowering& l, Opcode opcode, const Registers& x) {
+  llvm::Type* type = x[0]->getType();
+  auto intrinsic = [&](ID id) { return call(l, id, x, {type}); };
+  switch (opcode) {
+    case Opcode::neg: return l.b.CreateFNeg(x[0]);
+    case Opcode::abs: return intrinsic(llvm::Intrinsic::fabs);
+    case Opcode::ceil: return intrinsic(llvm::Intrinsic::ceil);
+    case Opcode::floor: return intrinsic(llvm::Intrinsic::floor);
+    case Opcode::round: return intrinsic(llvm::Intrinsic::roundeven);
+    case Opcode::trunc: return intrinsic(llvm::Intrinsic::trunc);
+    case Opcode::sqrt: return intrinsic(llvm::Intrinsic::sqrt);
+    case Opcode::add: return l.b.CreateFAdd(x[0], x[1]);
+    case Opcode::sub: return l.b.CreateFSub(x[0], x[1]);
+    case Opcode::mul: return l.b.CreateFMul(x[0], x[1]);
+    case Opcode::div: return l.b.CreateFDiv(x[0], x[1]);
+    case Opcode::rem: return lower_math(l, opcode, x[0], x[1]);
+    case Opcode::min: return intrinsic(llvm::Intrinsic::minnum);
+    case Opcode::max: return intrinsic(llvm::Intrinsic::maxnum);
+    case Opcode::fma: return intrinsic(llvm::Intrinsic::fma);
+    default: return lower_math(l, opcode, x[0], x.size() > 1 ? x[1] : nullptr);
+  }
+}
+
+}  // namespace
+
+llvm::Value* lower_element(Lowering& l, const ir::Operation& operation, const Registers& operands) {
+  const ir::Type& result = l.type(operation.results[0]);
+  const ir::Type& first = l.type(operation.operands[0]);
+  const Opcode opcode = operation.opcode;
+  if (opcode == Opcode::offset) {
+    llvm::Value* index = l.b.CreateIntCast(operands[1], l.b.getInt64Ty(), !is_unsigned(l.type(operation.operands[1]).element));
+    llvm::Type* unit = first.element == ElementType::i1 ? l.b.getInt8Ty() : element_type(l, first.element);
+    return l.b.CreateGEP(unit, operands[0], index);
+  }
+  if (opcode == Opcode::select) return l.b.CreateSelect(operands[0], operands[1], operands[2]);
+  if (opcode == Opcode::cast) return convert(l, operands[0], first.element, result.element);
+  if (opcode == Opcode::bitcast) return l.b.CreateBitCast(operands[0], element_type(l, result.element));
+  if (first.is_pointer()) return compare(l, opcode, operands[0], operands[1], false, true);
+  Registers wide = operands;
+  if (is_small_float(first.element)) {
+    for (llvm::Value*& value : wide) value = widen(l, value);
+  }
+  if (ir::is_comparison(opcode)) return compare(l, opcode, wide[0], wide[1], is_float(first.element), is_unsigned(first.element));
+  if (!is_float(first.element)) return integer_operation(l, opcode, wide, is_unsigned(first.element));
+  llvm::Value* value = float_operation(l, opcode, wide);
+  return is_small_float(result.element) ? l.b.CreateFPTrunc(value, element_type(l, result.element)) : value;
+}
+
+void lower_elementwise(Lowering& l, const ir::Operation& operation) {
+  const ir::Value result = operation.results[0];
+  const int count = register_count(layout_of(l, result));
+  const ElementType to = l.type(result).element;
+  Registers& out = l.of(result);
+  out.resize(count);
+  if (operation.opcode == Opcode::cast && is_small_float(to) && l.type(operation.operands[0]).element == ElementType::f32 && count % 2 == 0) {
+    const Registers& in = l.of(operation.operands[0]);   // two at a time: cvt.rn.bf16x2.f32
+    auto* wide = llvm::FixedVectorType::get(l.b.getFloatTy(), 2);
+    auto* narrow = llvm::FixedVectorType::get(element_type(l, to), 2);
+    for (int i = 0; i < count; i += 2) {
+      llvm::Value* pair = l.b.CreateInsertElement(l.b.CreateInsertElement(llvm::PoisonValue::get(wide), in[i], std::uint64_t{0}), in[i + 1], std::uint64_t{1});
+      llvm::Value* rounded = l.b.CreateFPTrunc(pair, narrow);
+      for (std::uint64_t k : {0, 1}) out[i + k] = l.b.CreateExtractElement(rounded, k);
+    }
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    Registers operands;
+    for (ir::Value operand : operation.operands) operands.push_back(l.of(operand)[l.type(operand).rank == 0 ? 0 : i]);
+    out[i] = lower_element(l, operation, operands);
+  }
+}
+
+}  // namespace flextile::backend

@@ -1,0 +1,138 @@
+#include "nvptx/facts.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#pragma GCC diagnostic ignored "-Wswitch-enum"   // of an operation that is not listed nothing is known: always right
+
+namespace flextile::backend {
+namespace {
+
+using ir::Opcode;
+
+constexpr std::int64_t most = std::int64_t{1} << 20;   // zero is a multiple of everything
+
+std::int64_t power_of_two_in(std::int64_t value) { return value == 0 ? most : std::min(most, value & -value); }
+
+std::int64_t last_extent(const ir::Type& type) { return type.has_shape() && type.rank > 0 ? type.extents[type.rank - 1] : 1; }
+
+/// The divisor of every number rather than of the runs' first ones.
+std::int64_t element_divisor(const IndexFacts& facts) { return facts.run > 1 ? 1 : facts.divisor; }
+/// The divisor of the first number of runs cut down to `run`.
+std::int64_t run_divisor(const IndexFacts& facts, std::int64_t run) {
+  return facts.run > run ? std::gcd(facts.divisor, power_of_two_in(run)) : facts.divisor;
+}
+
+IndexFacts sum_facts(const IndexFacts& a, const IndexFacts& b, bool subtract) {
+  IndexFacts result;
+  const std::int64_t left = std::gcd(a.run, b.constancy);
+  const std::int64_t right = subtract ? 1 : std::gcd(a.constancy, b.run);
+  result.run = std::max({left, right, std::int64_t{1}});
+  result.constancy = std::gcd(a.constancy, b.constancy);
+  result.divisor = std::gcd(run_divisor(a, result.run), run_divisor(b, result.run));
+  if (subtract && b.run > 1) result.divisor = 1;
+  return result;
+}
+
+class Analysis {
+ public:
+  explicit Analysis(const ir::Function& function) : function_(function), facts_(function.value_count()) {}
+
+  std::vector<IndexFacts> run() {
+    const auto& arguments = function_.block(function_.body()).arguments;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const ir::Parameter& parameter = function_.parameters[i];
+      if (parameter.type.is_pointer() && parameter.aligned) facts_[arguments[i].index].divisor = 16 / byte_size(parameter.type.element);
+    }
+    visit(function_.body());
+    return std::move(facts_);
+  }
+
+ private:
+  const IndexFacts& of(ir::Value value) const { return facts_[value.index]; }
+
+  void visit(ir::BlockId block) {
+    for (ir::OperationId id : function_.block(block).operations) {
+      const ir::Operation& operation = function_.operation(id);
+      if (operation.opcode == Opcode::for_) {
+        const ir::Value index = function_.block(operation.blocks[0]).arguments[0];
+        facts_[index.index].divisor = std::gcd(of(operation.operands[0]).divisor, of(operation.operands[2]).divisor);
+      }
+      for (ir::BlockId inner : operation.blocks) visit(inner);
+      if (operation.results.size() == 1 && operation.blocks.empty()) facts_[operation.results[0].index] = result_facts(operation);
+    }
+  }
+
+  IndexFacts result_facts(const ir::Operation& operation) const {
+    const ir::Type& type = function_.type(operation.results[0]);
+    const std::int64_t extent = last_extent(type);
+    auto operand = [&](int i) -> const IndexFacts& { return of(operation.operands[i]); };
+    auto operand_type = [&](int i) -> const ir::Type& { return function_.type(operation.operands[i]); };
+    IndexFacts result;
+    switch (operation.opcode) {
+      case Opcode::constant: {
+        const auto* value = operation.attributes.find(ir::AttributeName::value);
+        result.constancy = extent;
+        if (value && std::holds_alternative<std::int64_t>(*value)) result.divisor = power_of_two_in(std::get<std::int64_t>(*value));
+        return result;
+      }
+      case Opcode::arange: return {extent, 1, power_of_two_in(operation.attributes.integer(ir::AttributeName::start))};
+      case Opcode::broadcast:
+        if (operand_type(0).rank == 0 || last_extent(operand_type(0)) == 1) return {1, extent, element_divisor(operand(0))};
+        return operand(0);
+      case Opcode::expand_dims:
+        if (operation.attributes.integer(ir::AttributeName::axis) == type.rank - 1) return {1, 1, element_divisor(operand(0))};
+        return operand(0);
+      case Opcode::convert_layout: return operand(0);
+      case Opcode::cast:
+        return is_float(type.element) || is_float(operand_type(0).element) ? IndexFacts{1, operand(0).constancy, 1} : operand(0);
+      case Opcode::add:
+      case Opcode::offset: return sum_facts(operand(0), operand(1), false);
+      case Opcode::sub: return sum_facts(operand(0), operand(1), true);
+      case Opcode::mul:
+        result.constancy = std::gcd(operand(0).constancy, operand(1).constancy);
+        result.divisor = std::min(most, element_divisor(operand(0)) * element_divisor(operand(1)));
+        return result;
+      case Opcode::lt:
+      case Opcode::le:
+      case Opcode::gt:
+      case Opcode::ge:
+      case Opcode::eq:
+      case Opcode::ne:
+      case Opcode::bit_and:
+      case Opcode::bit_or:
+      case Opcode::min:
+      case Opcode::max:
+        result.constancy = std::gcd(operand(0).constancy, operand(1).constancy);
+        if (operation.opcode == Opcode::lt || operation.opcode == Opcode::ge) {   // i < n with n a multiple: equal within a run
+          const std::int64_t group = std::gcd(std::gcd(operand(0).run, operand(1).constancy),
+                                              std::gcd(run_divisor(operand(0), operand(0).run), operand(1).divisor));
+          result.constancy = std::max(result.constancy, group);
+        }
+        if (operation.opcode == Opcode::min || operation.opcode == Opcode::max) {
+          result.divisor = std::gcd(element_divisor(operand(0)), element_divisor(operand(1)));
+        }
+        return result;
+      case Opcode::select: {
+        result.constancy = std::gcd(std::gcd(operand(0).constancy, operand(1).constancy), operand(2).constancy);
+        result.divisor = std::gcd(element_divisor(operand(1)), element_divisor(operand(2)));
+        return result;
+      }
+      default:
+        if (ir::has(operation.opcode, ir::elementwise)) {
+          result.constancy = extent;
+          for (std::size_t i = 0; i < operation.operands.size(); ++i) result.constancy = std::gcd(result.constancy, operand(i).constancy);
+        }
+        return result;
+    }
+  }
+
+  const ir::Function& function_;
+  std::vector<IndexFacts> facts_;
+};
+
+}  // namespace
+
+std::vector<IndexFacts> index_facts(const ir::Function& function) { return Analysis(function).run(); }
+
+}  // namespace flextile::backend

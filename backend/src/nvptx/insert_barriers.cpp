@@ -1,0 +1,155 @@
+// Puts a barrier wherever shared memory would otherwise be read before it is written, or overwritten before it is read.
+// Operations with scratch space write it, wait at a barrier of their own and read it; asynchronous copies land at the
+// waits that pipeline_loads put in, so a copy counts as a write only against earlier readers of its buffer.
+#include <algorithm>
+
+#include "nvptx/nvptx.hpp"
+#include "nvptx/scratch.hpp"
+
+#pragma GCC diagnostic ignored "-Wswitch-enum"   // what is not listed touches no memory, or only its scratch space
+
+namespace flextile::backend {
+namespace {
+
+using ir::AttributeName;
+using ir::Opcode;
+
+struct Bytes {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+  bool operator==(const Bytes&) const = default;
+};
+
+bool overlap(const Bytes& a, const Bytes& b) { return a.first < b.end && b.first < a.end; }
+
+/// What threads may have done since the last barrier.
+struct Since {
+  std::vector<Bytes> reads;
+  std::vector<Bytes> writes;
+  bool global_writes = false;
+
+  static void add(std::vector<Bytes>& list, const Bytes& bytes) {
+    if (std::find(list.begin(), list.end(), bytes) == list.end()) list.push_back(bytes);
+  }
+  void merge(const Since& other) {
+    for (const Bytes& bytes : other.reads) add(reads, bytes);
+    for (const Bytes& bytes : other.writes) add(writes, bytes);
+    global_writes |= other.global_writes;
+  }
+};
+
+bool any(const std::vector<Bytes>& list, const Bytes& bytes) {
+  return std::any_of(list.begin(), list.end(), [&](const Bytes& other) { return overlap(other, bytes); });
+}
+
+class Barriers {
+ public:
+  explicit Barriers(ir::Function& function) : f_(function) {}
+
+  void walk(ir::BlockId block, Since& since) {
+    for (ir::OperationId id : f_.block(block).operations) visit(id, since);
+  }
+
+ private:
+  Bytes buffer_bytes(ir::Value buffer) const {
+    const ir::Type& type = f_.type(buffer);
+    const std::int64_t stage = (type.elements() * byte_size(type.element) + 15) / 16 * 16;
+    const std::int64_t first = f_.defining(buffer)->attributes.integer(AttributeName::offset);
+    return {first, first + stage * type.stages};
+  }
+
+  void require(ir::OperationId id, Since& since) {
+    f_.operation(id).attributes.set(AttributeName::barrier_before, std::int64_t{1});
+    since = {};
+  }
+
+  void visit(ir::OperationId id, Since& since) {
+    const ir::Operation& operation = f_.operation(id);
+    switch (operation.opcode) {
+      case Opcode::for_:
+      case Opcode::while_: return visit_loop(operation, since);
+      case Opcode::if_: {
+        Since other = since;
+        walk(operation.blocks[0], since);
+        if (operation.blocks.size() > 1) walk(operation.blocks[1], other);
+        return since.merge(other);
+      }
+      case Opcode::barrier: since = {}; return;
+      case Opcode::shared_load: {
+        const Bytes bytes = buffer_bytes(operation.operands[0]);
+        if (any(since.writes, bytes)) require(id, since);
+        return Since::add(since.reads, bytes);
+      }
+      case Opcode::shared_store: {
+        const Bytes bytes = buffer_bytes(operation.operands[0]);
+        if (any(since.reads, bytes) || any(since.writes, bytes)) require(id, since);
+        return Since::add(since.writes, bytes);
+      }
+      case Opcode::async_copy: {
+        const Bytes bytes = buffer_bytes(operation.operands[0]);
+        if (any(since.reads, bytes) || any(since.writes, bytes)) require(id, since);
+        return;
+      }
+      case Opcode::store:
+      case Opcode::view_store: since.global_writes = true; return;
+      case Opcode::load:
+      case Opcode::view_load:
+      case Opcode::gather:
+        if (since.global_writes && may_be_written(operation.operands[0])) require(id, since);
+        return;
+      default: break;
+    }
+    if (operation.opcode == Opcode::atomic || operation.opcode == Opcode::atomic_cas) {
+      const std::string_view order = operation.attributes.string(AttributeName::order);
+      if (order == "release" || order == "acq_rel") since = {};
+      since.global_writes = order == "relaxed" || order.empty();
+    }
+    const std::int64_t scratch = scratch_bytes(f_, operation);
+    if (scratch == 0) return;
+    const std::int64_t first = operation.attributes.integer(AttributeName::offset);
+    const Bytes bytes{first, first + scratch};
+    if (any(since.reads, bytes) || any(since.writes, bytes)) require(id, since);
+    since = {};   // the operation's own barrier
+    Since::add(since.reads, bytes);
+  }
+
+  /// The second walk sees what the first iteration left behind.
+  void visit_loop(const ir::Operation& operation, Since& since) {
+    const std::vector<ir::BlockId> blocks = operation.blocks;
+    const Since before = since;
+    for (int round = 0; round < 2; ++round) {
+      for (ir::BlockId block : blocks) walk(block, since);
+      since.merge(before);
+    }
+  }
+
+  /// Follows a pointer or view to the parameter it comes from.
+  bool may_be_written(ir::Value value) const {
+    while (true) {
+      const ir::Definition& definition = f_.definition(value);
+      if (!definition.operation) {
+        if (definition.block != f_.body()) return true;
+        return !f_.parameters[definition.position].read_only;
+      }
+      const ir::Operation& operation = f_.operation(definition.operation);
+      const bool same_memory = operation.opcode == Opcode::offset || operation.opcode == Opcode::broadcast || operation.opcode == Opcode::expand_dims ||
+                               operation.opcode == Opcode::reshape || operation.opcode == Opcode::transpose || operation.opcode == Opcode::convert_layout ||
+                               operation.opcode == Opcode::view_base;
+      if (!same_memory) return true;
+      value = operation.operands[0];
+    }
+  }
+
+  ir::Function& f_;
+};
+
+}  // namespace
+
+ir::Function insert_barriers(const ir::Function& function, const Target&) {
+  ir::Function result = function;
+  Since since;
+  Barriers(result).walk(result.body(), since);
+  return result;
+}
+
+}  // namespace flextile::backend

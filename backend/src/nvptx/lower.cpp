@@ -1,0 +1,237 @@
+// Tile IR → LLVM IR → PTX. One program is one block of 32 * num_warps threads.
+#include <llvm/IR/DIBuilder.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+#include <optional>
+
+#include <flextile/ir/error.hpp>
+
+#include "llvm/machine.hpp"
+#include "nvptx/lowering.hpp"
+#include "nvptx/nvptx.hpp"
+#include "nvptx/scratch.hpp"
+
+namespace flextile::backend {
+
+using ir::Opcode;
+
+/// The user's source lines, for .loc.
+class SourceLines {
+ public:
+  SourceLines(llvm::Module& module, const ir::Function& function, llvm::Function& kernel) : builder_(module) {
+    module.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+    for (const std::string& path : function.files) files_.push_back(builder_.createFile(path.empty() ? "unknown" : path, ""));
+    if (files_.empty()) files_.push_back(builder_.createFile("unknown", ""));
+    llvm::DIFile* first = files_[files_.size() > 1 ? 1 : 0];
+    builder_.createCompileUnit(llvm::DISourceLanguageName(llvm::dwarf::DW_LANG_C_plus_plus_14), first, "flextile", true, "", 0, "",
+                               llvm::DICompileUnit::DebugDirectivesOnly);
+    auto* type = builder_.createSubroutineType(builder_.getOrCreateTypeArray({}));
+    scope_ = builder_.createFunction(first, function.name, function.name, first, 1, type, 1, llvm::DINode::FlagZero, llvm::DISubprogram::SPFlagDefinition);
+    kernel.setSubprogram(scope_);
+  }
+  void at(llvm::IRBuilder<>& b, ir::Location location) {
+    if (location.line == 0 || location.file >= files_.size()) return;
+    llvm::DIScope* scope = scope_;
+    if (files_[location.file] != scope_->getFile()) {
+      auto& block = blocks_[location.file];
+      if (!block) block = builder_.createLexicalBlockFile(scope_, files_[location.file]);
+      scope = block;
+    }
+    b.SetCurrentDebugLocation(llvm::DILocation::get(b.getContext(), location.line, 0, scope));
+  }
+  void finish() { builder_.finalize(); }
+
+ private:
+  llvm::DIBuilder builder_;
+  std::vector<llvm::DIFile*> files_;
+  std::map<std::uint32_t, llvm::DIScope*> blocks_;
+  llvm::DISubprogram* scope_ = nullptr;
+};
+
+namespace {
+
+std::vector<llvm::Type*> parameter_types(Lowering& l) {
+  std::vector<llvm::Type*> types;
+  llvm::Type* pointer = llvm::PointerType::get(l.b.getContext(), 1);
+  for (const ir::Parameter& parameter : l.f.parameters) {
+    if (parameter.type.is_view()) {
+      types.push_back(pointer);
+      types.insert(types.end(), parameter.type.rank, l.b.getInt32Ty());
+      types.insert(types.end(), parameter.type.rank, l.b.getInt64Ty());
+    } else if (parameter.type.is_pointer()) {
+      types.push_back(pointer);
+    } else {
+      types.push_back(parameter.type.element == ElementType::i1 ? l.b.getInt8Ty() : element_type(l, parameter.type.element));
+    }
+  }
+  return types;
+}
+
+void bind_parameters(Lowering& l) {
+  unsigned next = 0;
+  for (std::size_t i = 0; i < l.f.parameters.size(); ++i) {
+    const ir::Parameter& parameter = l.f.parameters[i];
+    const ir::Value value = l.f.parameter(i);
+    llvm::Argument* first = l.kernel->getArg(next++);
+    first->setName(parameter.name);
+    if (!parameter.type.is_view()) {
+      l.of(value) = {parameter.type.is_pointer() ? first : from_memory(l, first, parameter.type.element)};
+      continue;
+    }
+    ViewParts& view = l.views[value.index];
+    view.base = first;
+    view.unit_stride = parameter.unit_stride;
+    view.aligned = parameter.aligned;
+    for (int axis = 0; axis < parameter.type.rank; ++axis) view.sizes.push_back(l.kernel->getArg(next++));
+    for (int axis = 0; axis < parameter.type.rank; ++axis) view.strides.push_back(l.kernel->getArg(next++));
+    if (view.unit_stride && !view.strides.empty()) view.strides.back() = l.b.getInt64(1);
+  }
+}
+
+void build(Lowering& l, const CompileOptions& options) {
+  llvm::LLVMContext& context = l.b.getContext();
+  auto* type = llvm::FunctionType::get(l.b.getVoidTy(), parameter_types(l), false);
+  l.kernel = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, l.f.name, l.module);
+  l.kernel->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  l.kernel->addFnAttr(llvm::Attribute::NoUnwind);
+  const std::string threads = std::to_string(lanes_per_warp * l.f.num_warps);
+  l.kernel->addFnAttr("nvvm.maxntid", threads);
+  l.kernel->addFnAttr("nvvm.reqntid", threads);
+  l.shared = new llvm::GlobalVariable(l.module, llvm::ArrayType::get(l.b.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage, nullptr, "shared_memory",
+                                      nullptr, llvm::GlobalValue::NotThreadLocal, 3);
+  l.shared->setAlignment(llvm::Align(1024));
+
+  std::optional<SourceLines> lines;
+  if (options.line_info) lines.emplace(l.module, l.f, *l.kernel);
+  l.lines = lines ? &*lines : nullptr;
+  l.prologue = llvm::BasicBlock::Create(context, "entry", l.kernel);
+  auto* body = llvm::BasicBlock::Create(context, "program", l.kernel);
+  l.b.SetInsertPoint(l.prologue);
+  bind_parameters(l);
+  l.thread = call(l, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
+  l.lane = l.b.CreateAnd(l.thread, l.b.getInt32(lanes_per_warp - 1));
+  // The warp's number through a shuffle: the assembler then knows that a warp agrees on what is computed from it.
+  llvm::Value* warp = l.b.CreateLShr(l.thread, l.b.getInt32(5));
+  l.warp = l.f.num_warps == 1 ? l.b.getInt32(0)
+                              : call(l, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {l.b.getInt32(-1), warp, l.b.getInt32(0), l.b.getInt32(31)});
+  l.b.SetInsertPoint(body);
+  lower_block(l, l.f.body());
+  l.b.CreateRetVoid();
+  llvm::IRBuilder<>(l.prologue).CreateBr(body);
+  if (lines) lines->finish();
+  l.lines = nullptr;
+}
+
+}  // namespace
+
+void lower_operation(Lowering& l, const ir::Operation& operation) {
+  switch (operation.opcode) {
+    case Opcode::constant:
+    case Opcode::arange:
+    case Opcode::program_id:
+    case Opcode::num_programs:
+    case Opcode::broadcast:
+    case Opcode::expand_dims: return lower_shape(l, operation);
+    case Opcode::reshape:
+    case Opcode::transpose:
+    case Opcode::convert_layout: return lower_move(l, operation);
+    case Opcode::neg:
+    case Opcode::bit_not:
+    case Opcode::abs:
+    case Opcode::ceil:
+    case Opcode::floor:
+    case Opcode::round:
+    case Opcode::trunc:
+    case Opcode::sqrt:
+    case Opcode::rsqrt:
+    case Opcode::exp:
+    case Opcode::exp2:
+    case Opcode::log:
+    case Opcode::log2:
+    case Opcode::sin:
+    case Opcode::cos:
+    case Opcode::tanh:
+    case Opcode::erf:
+    case Opcode::cast:
+    case Opcode::bitcast:
+    case Opcode::add:
+    case Opcode::sub:
+    case Opcode::mul:
+    case Opcode::div:
+    case Opcode::rem:
+    case Opcode::min:
+    case Opcode::max:
+    case Opcode::pow:
+    case Opcode::bit_and:
+    case Opcode::bit_or:
+    case Opcode::bit_xor:
+    case Opcode::shl:
+    case Opcode::shr:
+    case Opcode::eq:
+    case Opcode::ne:
+    case Opcode::lt:
+    case Opcode::le:
+    case Opcode::gt:
+    case Opcode::ge:
+    case Opcode::fma:
+    case Opcode::select:
+    case Opcode::offset: return lower_elementwise(l, operation);
+    case Opcode::load:
+    case Opcode::store:
+    case Opcode::view_load:
+    case Opcode::view_store:
+    case Opcode::gather:
+    case Opcode::view_size:
+    case Opcode::view_stride:
+    case Opcode::view_base: return lower_memory(l, operation);
+    case Opcode::atomic:
+    case Opcode::atomic_cas: return lower_atomic(l, operation);
+    case Opcode::dot: return lower_dot(l, operation);
+    case Opcode::reduce: return lower_reduce(l, operation);
+    case Opcode::for_:
+    case Opcode::while_:
+    case Opcode::if_:
+    case Opcode::yield:
+    case Opcode::condition:
+    case Opcode::return_: return lower_control_flow(l, operation);
+    case Opcode::alloc_shared:
+    case Opcode::shared_load:
+    case Opcode::shared_store:
+    case Opcode::async_copy:
+    case Opcode::async_wait:
+    case Opcode::barrier:
+    case Opcode::roles: return lower_shared(l, operation);
+  }
+}
+
+void lower_block(Lowering& l, ir::BlockId block) {
+  for (ir::OperationId id : l.f.block(block).operations) {
+    const ir::Operation& operation = l.f.operation(id);
+    if (l.lines) l.lines->at(l.b, operation.location);
+    if (operation.attributes.integer(ir::AttributeName::barrier_before) != 0) barrier(l);
+    lower_operation(l, operation);
+  }
+}
+
+NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const CompileOptions& options) {
+  llvm::LLVMContext context;
+  llvm::Module module(function.name, context);
+  prepare_module(module, target);
+  Lowering l{.f = function, .target = target, .module = module, .b = llvm::IRBuilder<>(context)};
+  l.registers.resize(function.value_count());
+  l.facts = index_facts(function);
+  build(l, options);
+  verify_module(module);
+  optimise(module, target);
+  NvptxCode code;
+  code.llvm_ir = print_module(module);
+  code.ptx = emit_ptx(module, target);
+  code.threads = lanes_per_warp * function.num_warps;
+  code.shared_memory = shared_memory_bytes(function);
+  return code;
+}
+
+}  // namespace flextile::backend

@@ -1,0 +1,146 @@
+#include "nvptx/lowering.hpp"
+
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <flextile/ir/error.hpp>
+
+namespace flextile::backend {
+namespace {
+
+/// Sum over digits of (index / place % size) * stride on `axis`.
+llvm::Value* decode(llvm::IRBuilder<>& b, const std::vector<Digit>& digits, llvm::Value* index, int axis) {
+  llvm::Value* sum = nullptr;
+  int place = 1;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const Digit& digit = digits[i];
+    if (digit.axis == axis && digit.size > 1) {
+      llvm::Value* value = place == 1 ? index : b.CreateUDiv(index, b.getInt32(place));
+      if (i + 1 < digits.size()) value = b.CreateURem(value, b.getInt32(digit.size));
+      if (digit.stride != 1) value = b.CreateMul(value, b.getInt32(digit.stride), "", true, true);
+      sum = sum ? b.CreateAdd(sum, value, "", true, true) : value;
+    }
+    place *= digit.size;
+  }
+  return sum;
+}
+
+}  // namespace
+
+llvm::Type* element_type(Lowering& l, ElementType element) {
+  switch (element) {
+    case ElementType::i1: return l.b.getInt1Ty();
+    case ElementType::f16: return l.b.getHalfTy();
+    case ElementType::bf16: return l.b.getBFloatTy();
+    case ElementType::f32: return l.b.getFloatTy();
+    case ElementType::f64: return l.b.getDoubleTy();
+    case ElementType::i8:
+    case ElementType::i16:
+    case ElementType::i32:
+    case ElementType::i64:
+    case ElementType::u8:
+    case ElementType::u16:
+    case ElementType::u32:
+    case ElementType::u64: return l.b.getIntNTy(bit_width(element));
+  }
+  return nullptr;
+}
+
+llvm::Type* register_type(Lowering& l, const ir::Type& type) {
+  return type.is_pointer() ? llvm::PointerType::get(l.b.getContext(), 1) : element_type(l, type.element);
+}
+
+const Layout& layout_of(Lowering& l, ir::Value value) {
+  static const Layout scalar;
+  if (l.type(value).rank == 0) return scalar;
+  const int index = l.f.layout_of(value);
+  if (index < 0) throw InternalError("flextile: internal error after pass choose_layouts: value %" + std::to_string(value.index) + " has no layout");
+  return l.f.layouts[index];
+}
+
+llvm::Value* thread_offset(Lowering& l, const Layout& layout, int axis) {
+  const bool listed = !l.f.layouts.empty() && &layout >= l.f.layouts.data() && &layout < l.f.layouts.data() + l.f.layouts.size();
+  llvm::Value* found = nullptr;
+  llvm::Value*& result = listed ? l.thread_offsets[{static_cast<int>(&layout - l.f.layouts.data()), axis}] : found;
+  if (result) return result;
+  llvm::IRBuilder<> b(l.prologue);
+  llvm::Value* lanes = decode(b, layout.lanes, l.lane, axis);
+  llvm::Value* warps = decode(b, layout.warps, l.warp, axis);
+  if (lanes && warps) result = b.CreateAdd(lanes, warps, "", true, true);
+  else result = lanes ? lanes : warps ? warps : b.getInt32(0);
+  return result;
+}
+
+llvm::Value* coordinate(Lowering& l, const Layout& layout, int rank, int register_index, int axis) {
+  const int fixed = digit_offset(layout.registers, register_index, rank)[axis];
+  return l.b.CreateAdd(thread_offset(l, layout, axis), l.b.getInt32(fixed), "", true, true);
+}
+
+llvm::Value* owner(Lowering& l, const Layout& layout) {
+  llvm::Value* result = nullptr;
+  auto require_zero = [&](const std::vector<Digit>& digits, llvm::Value* index) {
+    int place = 1;
+    for (const Digit& digit : digits) {
+      if (digit.axis < 0 && digit.size > 1) {
+        llvm::Value* value = l.b.CreateURem(l.b.CreateUDiv(index, l.b.getInt32(place)), l.b.getInt32(digit.size));
+        llvm::Value* zero = l.b.CreateICmpEQ(value, l.b.getInt32(0));
+        result = result ? l.b.CreateAnd(result, zero) : zero;
+      }
+      place *= digit.size;
+    }
+  };
+  require_zero(layout.lanes, l.lane);
+  require_zero(layout.warps, l.warp);
+  return result;
+}
+
+llvm::Value* call(Lowering& l, llvm::Intrinsic::ID id, const Registers& arguments, const std::vector<llvm::Type*>& overloads) {
+  return l.b.CreateIntrinsic(id, overloads, arguments);
+}
+
+llvm::Value* assembly(Lowering& l, llvm::Type* result, const std::string& text, const std::string& constraints, const Registers& arguments, bool memory) {
+  std::vector<llvm::Type*> types;
+  for (llvm::Value* argument : arguments) types.push_back(argument->getType());
+  auto* function = llvm::FunctionType::get(result, types, false);
+  auto* code = llvm::InlineAsm::get(function, text, memory ? constraints + (constraints.empty() ? "~{memory}" : ",~{memory}") : constraints, memory);
+  llvm::CallInst* instruction = l.b.CreateCall(function, code, arguments);
+  instruction->setConvergent();
+  instruction->setDoesNotThrow();
+  return instruction;
+}
+
+void barrier(Lowering& l) { call(l, llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {l.b.getInt32(0)}); }
+
+llvm::Value* shuffle_xor(Lowering& l, llvm::Value* value, int mask) {
+  llvm::Type* type = value->getType();
+  llvm::Type* i32 = l.b.getInt32Ty();
+  auto one = [&](llvm::Value* word) {
+    return call(l, llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {l.b.getInt32(-1), word, l.b.getInt32(mask), l.b.getInt32(31)});
+  };
+  const unsigned bits = type->getPrimitiveSizeInBits();
+  if (bits == 64) {
+    llvm::Value* pair = l.b.CreateBitCast(value, llvm::FixedVectorType::get(i32, 2));
+    for (std::uint64_t i : {0, 1}) pair = l.b.CreateInsertElement(pair, one(l.b.CreateExtractElement(pair, i)), i);
+    return l.b.CreateBitCast(pair, type);
+  }
+  if (bits == 32) return l.b.CreateBitCast(one(l.b.CreateBitCast(value, i32)), type);
+  llvm::Type* narrow = l.b.getIntNTy(bits);
+  llvm::Value* word = l.b.CreateZExt(l.b.CreateBitCast(value, narrow), i32);
+  return l.b.CreateBitCast(l.b.CreateTrunc(one(word), narrow), type);
+}
+
+llvm::Value* shared_address(Lowering& l, std::int64_t offset, llvm::Value* bytes) {
+  llvm::Value* address = l.shared;
+  if (bytes) address = l.b.CreateGEP(l.b.getInt8Ty(), address, bytes);
+  return offset == 0 ? address : l.b.CreateGEP(l.b.getInt8Ty(), address, l.b.getInt32(static_cast<int>(offset)));
+}
+
+llvm::Value* to_memory(Lowering& l, llvm::Value* value) {
+  return value->getType()->isIntegerTy(1) ? l.b.CreateZExt(value, l.b.getInt8Ty()) : value;
+}
+
+llvm::Value* from_memory(Lowering& l, llvm::Value* value, ElementType element) {
+  return element == ElementType::i1 ? l.b.CreateICmpNE(value, llvm::ConstantInt::get(value->getType(), 0)) : value;
+}
+
+}  // namespace flextile::backend

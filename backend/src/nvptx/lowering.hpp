@@ -1,0 +1,110 @@
+// What the files that lower one family of operations each share: the LLVM function being built and what is known so far.
+//
+// A tile value becomes one LLVM value per register of its layout; a scalar becomes one. All threads run the same code;
+// what differs is the thread's coordinate, which comes from the layout's lane and warp digits.
+#pragma once
+#include <map>
+#include <vector>
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include <flextile/backend/compile.hpp>
+#include <flextile/ir/function.hpp>
+
+#include "nvptx/facts.hpp"
+#include "nvptx/layouts.hpp"
+
+namespace flextile::backend {
+
+using Registers = std::vector<llvm::Value*>;
+
+/// A tensor view's parts in registers.
+struct ViewParts {
+  llvm::Value* base = nullptr;
+  Registers sizes;      // i32
+  Registers strides;    // i64, in elements
+  bool unit_stride = false;
+  bool aligned = false;
+};
+
+class SourceLines;
+
+struct Lowering {
+  const ir::Function& f;
+  const Target& target;
+  llvm::Module& module;
+  llvm::IRBuilder<> b;
+  llvm::Function* kernel = nullptr;
+  llvm::BasicBlock* prologue = nullptr;        // thread coordinates are computed here
+  llvm::GlobalVariable* shared = nullptr;      // the program's shared memory
+  llvm::Value* thread = nullptr;
+  llvm::Value* lane = nullptr;
+  llvm::Value* warp = nullptr;
+  std::vector<Registers> registers = {};       // by value
+  std::map<std::uint32_t, ViewParts> views = {};
+  std::vector<IndexFacts> facts = {};
+  std::map<std::pair<int, int>, llvm::Value*> thread_offsets = {};
+  SourceLines* lines = nullptr;                // null: no line information
+  std::vector<ir::Value> block_results = {};   // operands of the terminator that was lowered last
+
+  Registers& of(ir::Value value) { return registers[value.index]; }
+  llvm::Value* scalar(ir::Value value) { return registers[value.index].front(); }
+  const ir::Type& type(ir::Value value) const { return f.type(value); }
+};
+
+// ---- types and layouts
+llvm::Type* element_type(Lowering& l, ElementType element);
+/// One register of a value of this type.
+llvm::Type* register_type(Lowering& l, const ir::Type& type);
+/// The value's layout; a scalar's has one register in every thread.
+const Layout& layout_of(Lowering& l, ir::Value value);
+/// What lane and warp add to the coordinate of `axis`: i32.
+llvm::Value* thread_offset(Lowering& l, const Layout& layout, int axis);
+/// thread_offset plus what the register adds.
+llvm::Value* coordinate(Lowering& l, const Layout& layout, int rank, int register_index, int axis);
+/// True in the one thread that answers for each element; null where no two threads hold the same element.
+llvm::Value* owner(Lowering& l, const Layout& layout);
+
+// ---- instructions
+llvm::Value* call(Lowering& l, llvm::Intrinsic::ID id, const Registers& arguments, const std::vector<llvm::Type*>& overloads = {});
+/// Convergent inline assembly. Several results come as a struct.
+llvm::Value* assembly(Lowering& l, llvm::Type* result, const std::string& text, const std::string& constraints, const Registers& arguments, bool memory);
+void barrier(Lowering& l);
+/// The value of the lane whose number differs in the bits of `mask`.
+llvm::Value* shuffle_xor(Lowering& l, llvm::Value* value, int mask);
+/// Byte `offset` of the program's shared memory.
+llvm::Value* shared_address(Lowering& l, std::int64_t offset, llvm::Value* bytes = nullptr);
+/// i1 ↔ i8 on the way to and from memory.
+llvm::Value* to_memory(Lowering& l, llvm::Value* value);
+llvm::Value* from_memory(Lowering& l, llvm::Value* value, ElementType element);
+/// Emits `body` under `condition` (null: always).
+template <class Body> void when(Lowering& l, llvm::Value* condition, Body&& body) {
+  if (!condition) return body();
+  auto* inside = llvm::BasicBlock::Create(l.b.getContext(), "when", l.kernel);
+  auto* after = llvm::BasicBlock::Create(l.b.getContext(), "after", l.kernel);
+  l.b.CreateCondBr(condition, inside, after);
+  l.b.SetInsertPoint(inside);
+  body();
+  l.b.CreateBr(after);
+  l.b.SetInsertPoint(after);
+}
+
+// ---- one family each
+void lower_block(Lowering& l, ir::BlockId block);
+void lower_operation(Lowering& l, const ir::Operation& operation);
+llvm::Value* lower_element(Lowering& l, const ir::Operation& operation, const Registers& operands);
+void lower_elementwise(Lowering& l, const ir::Operation& operation);
+/// exp, log, sin, ... of f32 or f64.
+llvm::Value* lower_math(Lowering& l, ir::Opcode opcode, llvm::Value* x, llvm::Value* y = nullptr);
+void lower_shape(Lowering& l, const ir::Operation& operation);
+void lower_memory(Lowering& l, const ir::Operation& operation);
+void lower_atomic(Lowering& l, const ir::Operation& operation);
+void lower_reduce(Lowering& l, const ir::Operation& operation);
+/// convert_layout, and reshapes and transposes that move elements between threads.
+void lower_move(Lowering& l, const ir::Operation& operation);
+void lower_dot(Lowering& l, const ir::Operation& operation);
+void lower_control_flow(Lowering& l, const ir::Operation& operation);
+void lower_shared(Lowering& l, const ir::Operation& operation);
+
+}  // namespace flextile::backend

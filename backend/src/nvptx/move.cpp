@@ -1,0 +1,97 @@
+// Elements that change their place: convert_layout, reshape and transpose. Where every thread already holds what it needs,
+// registers are renamed; else the tile goes through shared memory, in the scratch space that allocate_shared gave it.
+#include <algorithm>
+#include <numeric>
+
+#include <flextile/ir/error.hpp>
+
+#include "nvptx/lowering.hpp"
+#include "nvptx/scratch.hpp"
+
+namespace flextile::backend {
+namespace {
+
+using ir::Opcode;
+
+struct Place {
+  const Layout& layout;
+  Shape shape;
+  int registers;
+};
+
+Place place_of(Lowering& l, ir::Value value) {
+  const Layout& layout = layout_of(l, value);
+  return {layout, l.type(value).shape(), register_count(layout)};
+}
+
+/// Byte address in scratch of the element that register `index` holds; `strides` in elements.
+llvm::Value* element_address(Lowering& l, const Place& place, const std::vector<int>& strides, int index, int bytes, std::int64_t base, llvm::Value* thread) {
+  const Shape offset = digit_offset(place.layout.registers, index, static_cast<int>(place.shape.size()));
+  std::int64_t fixed = 0;
+  for (std::size_t axis = 0; axis < offset.size(); ++axis) fixed += offset[axis] * strides[axis];
+  return l.b.CreateGEP(l.b.getInt8Ty(), shared_address(l, base, thread), l.b.getInt32(static_cast<int>(fixed * bytes)));
+}
+
+llvm::Value* thread_bytes(Lowering& l, const Place& place, const std::vector<int>& strides, int bytes) {
+  llvm::Value* sum = l.b.getInt32(0);
+  for (std::size_t axis = 0; axis < place.shape.size(); ++axis) {
+    llvm::Value* offset = thread_offset(l, place.layout, static_cast<int>(axis));
+    sum = l.b.CreateAdd(sum, l.b.CreateMul(offset, l.b.getInt32(strides[axis] * bytes)));
+  }
+  return sum;
+}
+
+void through_shared(Lowering& l, const ir::Operation& operation, ir::Value from, ir::Value to) {
+  const Place source = place_of(l, from), target = place_of(l, to);
+  const ScratchShape scratch = move_scratch(l.f, operation);
+  const bool pointer = l.type(from).is_pointer();
+  const int bytes = scratch.element_bytes;
+  llvm::Type* unit = pointer ? l.b.getInt64Ty() : element_type(l, l.type(from).element);
+  if (unit->isIntegerTy(1)) unit = l.b.getInt8Ty();
+  const std::int64_t base = operation.attributes.integer(ir::AttributeName::offset);
+
+  llvm::Value* thread = thread_bytes(l, source, scratch.source_strides, bytes);
+  const int run = scratch.source_run;
+  for (int i = 0; i < source.registers; i += run) {
+    llvm::Value* address = element_address(l, source, scratch.source_strides, i, bytes, base, thread);
+    auto stored = [&](int k) {
+      llvm::Value* value = l.of(from)[i + k];
+      return pointer ? l.b.CreatePtrToInt(value, unit) : to_memory(l, value);
+    };
+    llvm::Value* value = run == 1 ? stored(0) : llvm::PoisonValue::get(llvm::FixedVectorType::get(unit, run));
+    for (int k = 0; run > 1 && k < run; ++k) value = l.b.CreateInsertElement(value, stored(k), static_cast<std::uint64_t>(k));
+    l.b.CreateAlignedStore(value, address, llvm::Align(run * bytes));
+  }
+  barrier(l);
+  thread = thread_bytes(l, target, scratch.target_strides, bytes);
+  Registers& out = l.of(to);
+  out.resize(target.registers);
+  const int width = scratch.target_run;
+  for (int i = 0; i < target.registers; i += width) {
+    llvm::Value* address = element_address(l, target, scratch.target_strides, i, bytes, base, thread);
+    llvm::Type* type = width == 1 ? unit : llvm::FixedVectorType::get(unit, width);
+    llvm::Value* loaded = l.b.CreateAlignedLoad(type, address, llvm::Align(width * bytes));
+    for (int k = 0; k < width; ++k) {
+      llvm::Value* value = width == 1 ? loaded : l.b.CreateExtractElement(loaded, static_cast<std::uint64_t>(k));
+      out[i + k] = pointer ? l.b.CreateIntToPtr(value, register_type(l, l.type(to))) : from_memory(l, value, l.type(to).element);
+    }
+  }
+}
+
+}  // namespace
+
+void lower_move(Lowering& l, const ir::Operation& operation) {
+  const ir::Value from = operation.operands[0], to = operation.results[0];
+  if (l.type(from).rank == 0) return l.of(to).assign(register_count(layout_of(l, to)), l.scalar(from)), void();
+  if (l.type(to).rank == 0) {   // reshape to a scalar: all threads hold the one element
+    l.of(to) = {l.of(from).front()};
+    return;
+  }
+  const std::vector<int> map = move_map(l.f, operation);
+  if (map.empty()) return through_shared(l, operation, from, to);
+  Registers& out = l.of(to);
+  out.clear();
+  for (int index : map) out.push_back(l.of(from)[index]);
+}
+
+}  // namespace flextile::backend

@@ -1,0 +1,321 @@
+// Shared buffers: stores, loads, asynchronous copies and their waits.
+#include <algorithm>
+#include <numeric>
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <flextile/ir/error.hpp>
+
+#include "nvptx/shared.hpp"
+
+#pragma GCC diagnostic ignored "-Wswitch-enum"
+
+namespace flextile::backend {
+namespace {
+
+using ir::AttributeName;
+using ir::Opcode;
+
+/// Byte offset of a stage from the start of shared memory, without the buffer's own offset.
+llvm::Value* stage_bytes(Lowering& l, const SharedShape& shape, ir::Value stage) {
+  return l.b.CreateMul(l.scalar(stage), l.b.getInt32(shape.stage_bytes));
+}
+
+/// key(row) * 16, for the row in `row`.
+llvm::Value* swizzle_key(Lowering& l, const SharedShape& shape, llvm::Value* row) {
+  return l.b.CreateMul(l.b.CreateURem(l.b.CreateUDiv(row, l.b.getInt32(shape.divisor)), l.b.getInt32(shape.group)), l.b.getInt32(16));
+}
+
+/// Row number of a coordinate: all axes but the last, row-major.
+struct RowColumn {
+  llvm::Value* row;
+  llvm::Value* column;
+};
+
+RowColumn row_and_column(Lowering& l, const Layout& layout, const Shape& shape, int index) {
+  const int rank = static_cast<int>(shape.size());
+  llvm::Value* row = l.b.getInt32(0);
+  for (int axis = 0; axis + 1 < rank; ++axis) {
+    row = l.b.CreateAdd(l.b.CreateMul(row, l.b.getInt32(shape[axis])), coordinate(l, layout, rank, index, axis));
+  }
+  return {row, coordinate(l, layout, rank, index, rank - 1)};
+}
+
+llvm::Value* element_address(Lowering& l, const SharedShape& shape, llvm::Value* stage, RowColumn at) {
+  llvm::Value* bytes = l.b.CreateMul(at.column, l.b.getInt32(shape.element_bytes));
+  if (shape.group > 1) bytes = l.b.CreateXor(bytes, swizzle_key(l, shape, at.row));
+  bytes = l.b.CreateAdd(l.b.CreateAdd(bytes, l.b.CreateMul(at.row, l.b.getInt32(shape.pitch))), stage);
+  return shared_address(l, shape.base, bytes);
+}
+
+struct SharedAccess {
+  SharedShape shape;
+  Shape extents;
+  const Layout& layout;
+  llvm::Type* unit;
+  llvm::Value* stage;
+  int run;
+  int count;
+};
+
+SharedAccess access_of(Lowering& l, const ir::Operation& operation, ir::Value tile) {
+  const Layout& layout = layout_of(l, tile);
+  const SharedShape shape = shared_shape(l.f, operation.operands[0]);
+  llvm::Type* unit = element_type(l, l.type(tile).element);
+  if (unit->isIntegerTy(1)) unit = l.b.getInt8Ty();
+  const int aligned = std::gcd(16, shape.pitch) / shape.element_bytes;
+  return {shape, l.type(tile).shape(), layout, unit, stage_bytes(l, shape, operation.operands[1]),
+          register_run(layout, l.type(tile).rank - 1, std::max(1, aligned)), register_count(layout)};
+}
+
+void lower_shared_store(Lowering& l, const ir::Operation& operation) {
+  const SharedAccess access = access_of(l, operation, operation.operands[2]);
+  const Registers& values = l.of(operation.operands[2]);
+  for (int i = 0; i < access.count; i += access.run) {
+    llvm::Value* value = to_memory(l, values[i]);
+    if (access.run > 1) {
+      llvm::Value* vector = llvm::PoisonValue::get(llvm::FixedVectorType::get(access.unit, access.run));
+      for (int k = 0; k < access.run; ++k) vector = l.b.CreateInsertElement(vector, to_memory(l, values[i + k]), static_cast<std::uint64_t>(k));
+      value = vector;
+    }
+    llvm::Value* address = element_address(l, access.shape, access.stage, row_and_column(l, access.layout, access.extents, i));
+    l.b.CreateAlignedStore(value, address, llvm::Align(access.run * access.shape.element_bytes));
+  }
+}
+
+void lower_shared_load(Lowering& l, const ir::Operation& operation) {
+  if (is_read_by_fragments(l.f, operation)) return;
+  const ir::Value result = operation.results[0];
+  const SharedAccess access = access_of(l, operation, result);
+  Registers& out = l.of(result);
+  out.clear();
+  for (int i = 0; i < access.count; i += access.run) {
+    llvm::Value* address = element_address(l, access.shape, access.stage, row_and_column(l, access.layout, access.extents, i));
+    llvm::Type* type = access.run == 1 ? access.unit : llvm::FixedVectorType::get(access.unit, access.run);
+    llvm::Value* loaded = l.b.CreateAlignedLoad(type, address, llvm::Align(access.run * access.shape.element_bytes));
+    for (int k = 0; k < access.run; ++k) {
+      out.push_back(from_memory(l, access.run == 1 ? loaded : l.b.CreateExtractElement(loaded, static_cast<std::uint64_t>(k)), l.type(result).element));
+    }
+  }
+}
+
+}  // namespace
+
+SharedShape shared_shape(const ir::Function& function, ir::Value buffer) {
+  const ir::Type& type = function.type(buffer);
+  const ir::Operation& alloc = *function.defining(buffer);
+  SharedShape result;
+  result.base = alloc.attributes.integer(AttributeName::offset);
+  result.element_bytes = byte_size(type.element);
+  result.pitch = type.extents[type.rank - 1] * result.element_bytes;
+  result.stage_bytes = static_cast<int>((type.elements() * result.element_bytes + 15) / 16 * 16);
+  if (alloc.attributes.integer(AttributeName::swizzle) != 0 && result.pitch % 16 == 0) {
+    result.group = std::gcd(result.pitch / 16, 8);
+    result.divisor = 8 / result.group;
+  }
+  return result;
+}
+
+void lower_async_copy(Lowering& l, const ir::Operation& operation) {
+  const ir::Type& buffer = l.type(operation.operands[0]);
+  const SharedShape shape = shared_shape(l.f, operation.operands[0]);
+  const ViewParts& view = l.views.at(operation.operands[2].index);
+  const int view_rank = static_cast<int>(view.sizes.size()), rank = buffer.rank, lead = view_rank - rank;
+  const int threads = l.f.num_warps * lanes_per_warp, chunks = shape.pitch / 16, per_chunk = 16 / shape.element_bytes;
+  const int total = static_cast<int>(buffer.elements()) / per_chunk;
+  llvm::Type* i64 = l.b.getInt64Ty();
+  llvm::Value* predicate = operation.attributes.integer(AttributeName::has_predicate) != 0 ? l.scalar(operation.operands.back()) : nullptr;
+  llvm::Value* stage = stage_bytes(l, shape, operation.operands[1]);
+  auto offset = [&](int axis) { return l.scalar(operation.operands[3 + axis]); };
+
+  when(l, predicate, [&] {
+    llvm::Value* lead_elements = l.b.getInt64(0);
+    llvm::Value* lead_inside = nullptr;
+    for (int axis = 0; axis < lead; ++axis) {
+      lead_elements = l.b.CreateAdd(lead_elements, l.b.CreateMul(l.b.CreateSExt(offset(axis), i64), view.strides[axis]));
+      llvm::Value* inside = l.b.CreateICmpULT(offset(axis), view.sizes[axis]);
+      lead_inside = lead_inside ? l.b.CreateAnd(lead_inside, inside) : inside;
+    }
+    auto copy = [&](llvm::Value* row_number, llvm::Value* chunk, int fixed_row, llvm::Value* source, llvm::Value* rows_inside) {
+      // How many bytes of the chunk exist: the rest is filled with zeros.
+      llvm::Value* column = l.b.CreateAdd(offset(view_rank - 1), l.b.CreateMul(chunk, l.b.getInt32(per_chunk)));
+      llvm::Value* left = l.b.CreateSub(view.sizes[view_rank - 1], column);
+      llvm::Value* bytes = l.b.CreateMul(call(l, llvm::Intrinsic::smin, {left, l.b.getInt32(per_chunk)}, {l.b.getInt32Ty()}), l.b.getInt32(shape.element_bytes));
+      llvm::Value* inside = l.b.CreateAnd(rows_inside, l.b.CreateICmpSGT(left, l.b.getInt32(0)));
+      inside = l.b.CreateAnd(inside, l.b.CreateICmpSGE(column, l.b.getInt32(0)));
+      bytes = l.b.CreateSelect(inside, bytes, l.b.getInt32(0));
+      llvm::Value* place = l.b.CreateMul(chunk, l.b.getInt32(16));
+      if (shape.group > 1) place = l.b.CreateXor(place, swizzle_key(l, shape, row_number));
+      place = l.b.CreateAdd(l.b.CreateAdd(place, l.b.CreateMul(row_number, l.b.getInt32(shape.pitch))), stage);
+      llvm::Value* target = shared_address(l, shape.base + static_cast<std::int64_t>(fixed_row) * shape.pitch, place);
+      llvm::Value* from = l.b.CreateSelect(inside, source, view.base);   // an address that exists
+      call(l, llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s, {target, from, bytes});
+    };
+    llvm::Type* unit = element_type(l, buffer.element);
+    const int row_step = threads / chunks;
+    if (rank == 2 && threads % chunks == 0 && row_step % 8 == 0) {   // every thread keeps its chunk and its swizzle
+      llvm::Value* chunk = l.b.CreateURem(l.thread, l.b.getInt32(chunks));
+      llvm::Value* row = l.b.CreateUDiv(l.thread, l.b.getInt32(chunks));
+      llvm::Value* global_row = l.b.CreateAdd(offset(lead), row);
+      llvm::Value* column = l.b.CreateAdd(offset(lead + 1), l.b.CreateMul(chunk, l.b.getInt32(per_chunk)));
+      llvm::Value* elements = l.b.CreateAdd(lead_elements, l.b.CreateMul(l.b.CreateSExt(global_row, i64), view.strides[lead]));
+      llvm::Value* source = l.b.CreateGEP(unit, view.base, l.b.CreateAdd(elements, l.b.CreateSExt(column, i64)));
+      llvm::Value* step = l.b.CreateMul(view.strides[lead], l.b.getInt64(row_step));
+      for (int fixed = 0; fixed < buffer.extents[0]; fixed += row_step) {
+        auto one = [&] {
+          llvm::Value* inside = l.b.CreateICmpULT(l.b.CreateAdd(global_row, l.b.getInt32(fixed)), view.sizes[lead]);
+          copy(row, chunk, fixed, source, lead_inside ? l.b.CreateAnd(inside, lead_inside) : inside);
+        };
+        const bool partial = fixed + row_step > buffer.extents[0];
+        when(l, partial ? l.b.CreateICmpULT(row, l.b.getInt32(buffer.extents[0] - fixed)) : nullptr, one);
+        source = l.b.CreateGEP(unit, source, step);
+      }
+      return;
+    }
+    for (int first = 0; first < total; first += threads) {
+      llvm::Value* number = l.b.CreateAdd(l.thread, l.b.getInt32(first));
+      when(l, first + threads > total ? l.b.CreateICmpULT(number, l.b.getInt32(total)) : nullptr, [&] {
+        llvm::Value* chunk = l.b.CreateURem(number, l.b.getInt32(chunks));
+        llvm::Value* row = l.b.CreateUDiv(number, l.b.getInt32(chunks));
+        llvm::Value* rest = row;
+        llvm::Value* elements = lead_elements;
+        llvm::Value* inside = lead_inside ? lead_inside : l.b.getTrue();
+        for (int axis = rank - 2; axis >= 0; --axis) {
+          llvm::Value* at = axis == 0 ? rest : l.b.CreateURem(rest, l.b.getInt32(buffer.extents[axis]));
+          rest = l.b.CreateUDiv(rest, l.b.getInt32(buffer.extents[axis]));
+          at = l.b.CreateAdd(at, offset(lead + axis));
+          inside = l.b.CreateAnd(inside, l.b.CreateICmpULT(at, view.sizes[lead + axis]));
+          elements = l.b.CreateAdd(elements, l.b.CreateMul(l.b.CreateSExt(at, i64), view.strides[lead + axis]));
+        }
+        llvm::Value* column = l.b.CreateAdd(offset(view_rank - 1), l.b.CreateMul(chunk, l.b.getInt32(per_chunk)));
+        copy(row, chunk, 0, l.b.CreateGEP(unit, view.base, l.b.CreateAdd(elements, l.b.CreateSExt(column, i64))), inside);
+      });
+    }
+  });
+  call(l, llvm::Intrinsic::nvvm_cp_async_commit_group, {});
+}
+
+void lower_shared(Lowering& l, const ir::Operation& operation) {
+  switch (operation.opcode) {
+    case Opcode::alloc_shared: return;   // its place is an attribute
+    case Opcode::shared_load: return lower_shared_load(l, operation);
+    case Opcode::shared_store: return lower_shared_store(l, operation);
+    case Opcode::async_copy: return lower_async_copy(l, operation);
+    case Opcode::async_wait:
+      call(l, llvm::Intrinsic::nvvm_cp_async_wait_group, {l.b.getInt32(static_cast<int>(operation.attributes.integer(AttributeName::pending)))});
+      return;
+    case Opcode::barrier: return barrier(l);
+    default: throw CompileError("flextile: compile error in kernel \"" + l.f.name + "\"\n  [" + std::string(ir::name(operation.opcode)) + "] is not made for " + l.target.name());
+  }
+}
+
+// ---- fragments
+
+namespace {
+
+int use_count(const ir::Function& function, ir::Value value) {
+  int count = 0;
+  for (std::uint32_t i = 0; i < function.block_count(); ++i) {
+    for (ir::OperationId id : function.block({i}).operations) {
+      const auto& operands = function.operation(id).operands;
+      count += static_cast<int>(std::count(operands.begin(), operands.end(), value));
+    }
+  }
+  return count;
+}
+
+/// Nothing between the definition and the use, both in one block, writes shared memory or orders threads.
+bool is_undisturbed(const ir::Function& function, const ir::Operation& load, const ir::Operation& use) {
+  const ir::BlockId block = function.definition(load.results[0]).block;
+  bool between = false;
+  for (ir::OperationId id : function.block(block).operations) {
+    const ir::Operation& operation = function.operation(id);
+    if (&operation == &load) between = true;
+    else if (&operation == &use) return between;
+    else if (between && (ir::has(operation.opcode, ir::sync) || ir::has(operation.opcode, ir::regions) || operation.opcode == Opcode::shared_store ||
+                         operation.opcode == Opcode::async_copy)) return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+FragmentSource fragment_source(const ir::Function& function, const ir::Operation& dot, int operand) {
+  ir::Value value = dot.operands[operand];
+  if (bit_width(function.type(value).element) != 16 || dot.attributes.string(AttributeName::instruction) == "fma") return {};
+  const ir::Operation* operation = function.defining(value);
+  bool transposed = operand == 1;   // B's rows are K
+  if (operation && operation->opcode == Opcode::transpose && use_count(function, value) == 1) {
+    transposed = !transposed;
+    value = operation->operands[0];
+    operation = function.defining(value);
+  }
+  if (!operation || operation->opcode != Opcode::shared_load || use_count(function, value) != 1) return {};
+  const ir::Type& buffer = function.type(operation->operands[0]);
+  if (buffer.extents[buffer.rank - 1] * 2 % 16 != 0 || !is_undisturbed(function, *operation, dot)) return {};
+  return {operation, transposed};
+}
+
+bool is_read_by_fragments(const ir::Function& function, const ir::Operation& operation) {
+  const ir::Value result = operation.results[0];
+  if (use_count(function, result) != 1) return false;
+  for (ir::OperationId id : function.block(function.definition(result).block).operations) {
+    const ir::Operation& user = function.operation(id);
+    if (std::find(user.operands.begin(), user.operands.end(), result) == user.operands.end()) continue;
+    if (operation.opcode == Opcode::shared_load && user.opcode == Opcode::transpose) return is_read_by_fragments(function, user);
+    if (user.opcode != Opcode::dot) return false;
+    for (int i : {0, 1}) {
+      if (user.operands[i] == result && fragment_source(function, user, i).load) return true;
+    }
+    return false;
+  }
+  return false;
+}
+
+FragmentReader::FragmentReader(Lowering& l, FragmentSource source, const Layout& layout, bool left)
+    : l_(l), transposed_(source.transposed), shape_(shared_shape(l.f, source.load->operands[0])) {
+  llvm::IRBuilder<>& b = l.b;
+  // Lane 8 j + i gives the address of row i of matrix j; matrices lie in a 2 x 2 arrangement over (outer, K).
+  llvm::Value* line = b.CreateAnd(l.lane, b.getInt32(7));
+  llvm::Value* low = b.CreateAnd(b.CreateLShr(l.lane, b.getInt32(3)), b.getInt32(1));
+  llvm::Value* high = b.CreateLShr(l.lane, b.getInt32(4));
+  llvm::Value* outer_block = left ? low : high;
+  llvm::Value* inner_block = left ? high : low;
+  llvm::Value* row_block = transposed_ ? inner_block : outer_block;
+  llvm::Value* column_block = transposed_ ? outer_block : inner_block;
+  const int outer_axis = left ? 0 : 1;
+  Layout warps;
+  warps.warps = layout.warps;   // what the warp adds to the outer coordinate
+  warps.lanes = {{lanes_per_warp, -1, 0}};
+  llvm::Value* warp_outer = thread_offset(l, warps, outer_axis);
+  llvm::Value* row = b.CreateAdd(b.CreateMul(row_block, b.getInt32(8)), line);
+  key_ = shape_.group > 1 ? swizzle_key(l, shape_, row) : b.getInt32(0);
+  column_ = b.CreateMul(column_block, b.getInt32(16));
+  const auto* fixed = llvm::dyn_cast<llvm::ConstantInt>(warp_outer);
+  const bool shared_by_warps = fixed && fixed->isZero();
+  // A warp's first row is a multiple of 8 and leaves the key alone.
+  if (!transposed_) row = b.CreateAdd(row, warp_outer);
+  else if (!shared_by_warps) column_ = b.CreateAdd(column_, b.CreateMul(warp_outer, b.getInt32(2)));
+  if (!transposed_ || shared_by_warps) chunk_ = b.CreateXor(column_, key_);
+  llvm::Value* stage = b.CreateMul(l.scalar(source.load->operands[1]), b.getInt32(shape_.stage_bytes));
+  row_start_ = b.CreateAdd(b.CreateMul(row, b.getInt32(shape_.pitch)), stage);
+}
+
+Registers FragmentReader::read(int outer, int inner, bool pair) {
+  llvm::IRBuilder<>& b = l_.b;
+  const int row = transposed_ ? inner : outer;
+  const int column = 2 * (transposed_ ? outer : inner);
+  const int span = 16 * shape_.group;
+  llvm::Value* place = chunk_ ? b.CreateXor(chunk_, b.getInt32(column % span)) : b.CreateXor(b.CreateAdd(column_, b.getInt32(column)), key_);
+  llvm::Value* address = shared_address(l_, shape_.base + static_cast<std::int64_t>(row) * shape_.pitch + (chunk_ ? column - column % span : 0),
+                                        b.CreateAdd(row_start_, place));
+  using namespace llvm::Intrinsic;
+  const ID id = pair ? (transposed_ ? nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16 : nvvm_ldmatrix_sync_aligned_m8n8_x4_b16)
+                     : (transposed_ ? nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16 : nvvm_ldmatrix_sync_aligned_m8n8_x2_b16);
+  llvm::Value* loaded = call(l_, id, {address}, {address->getType()});
+  Registers result;
+  for (unsigned i = 0; i < (pair ? 4u : 2u); ++i) result.push_back(b.CreateExtractValue(loaded, i));
+  return result;
+}
+
+}  // namespace flextile::backend

@@ -1,0 +1,52 @@
+// How a tile lies in a shared buffer, and matrix fragments read from it.
+#pragma once
+#include "nvptx/lowering.hpp"
+
+namespace flextile::backend {
+
+/// A stage of a buffer: rows of `pitch` bytes. With a swizzle, 16-byte chunk c of row r lies at chunk c ^ key(r) of its
+/// row, so that the eight rows that ldmatrix reads at once lie in different banks. key(r) = r / divisor % group.
+struct SharedShape {
+  std::int64_t base = 0;
+  int stage_bytes = 0;
+  int pitch = 0;
+  int divisor = 1;
+  int group = 1;
+  int element_bytes = 2;
+};
+SharedShape shared_shape(const ir::Function& function, ir::Value buffer);
+
+/// The 16-byte chunks of a stage go around the threads: neighbouring threads copy neighbouring chunks.
+void lower_async_copy(Lowering& l, const ir::Operation& operation);
+
+/// A dot's operand that is read from shared memory by ldmatrix, fragment by fragment.
+struct FragmentSource {
+  const ir::Operation* load = nullptr;   // shared_load
+  bool transposed = false;               // the buffer's last axis is not K
+};
+/// The source of a dot's operand when it is a shared_load (perhaps transposed) of 16-bit elements in the same block
+/// with nothing in between that writes or waits; else none.
+FragmentSource fragment_source(const ir::Function& function, const ir::Operation& dot, int operand);
+/// True for operations whose result only fragment reads of dots use: they need no code of their own.
+bool is_read_by_fragments(const ir::Function& function, const ir::Operation& operation);
+
+/// Reads 8x8 matrices of 16-bit elements with ldmatrix.
+class FragmentReader {
+ public:
+  /// `left`: fragments of A; else of B. `layout` is the operand's own layout as the dot needs it.
+  FragmentReader(Lowering& l, FragmentSource source, const Layout& layout, bool left);
+  /// Four registers: for A the fragment of rows `outer`..+15, K `inner`..+15; for B two neighbouring fragments of
+  /// columns `outer`..+15. `pair` false (B only): columns `outer`..+7, two registers.
+  Registers read(int outer, int inner, bool pair = true);
+
+ private:
+  Lowering& l_;
+  bool transposed_;
+  SharedShape shape_;
+  llvm::Value* row_start_ = nullptr;   // byte address of the lane's row
+  llvm::Value* column_ = nullptr;      // the lane's column, in bytes
+  llvm::Value* key_ = nullptr;         // the swizzle of the lane's row
+  llvm::Value* chunk_ = nullptr;       // column ^ key; null where the warp's own columns forbid to split the sum
+};
+
+}  // namespace flextile::backend
