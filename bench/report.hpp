@@ -13,7 +13,7 @@ struct Row {
   double gbps = 0;                // read and written; 0: not counted
   double limit = 0;               // what `tflops` (or `gbps`) could be at most, measured in this run; 0: not known
   double goal = 0;                // share of the limit, or milliseconds, that the project aims at; 0: none
-  std::string note;
+  std::string note{};
 };
 
 class Report {
