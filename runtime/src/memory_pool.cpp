@@ -118,7 +118,7 @@ void MemoryPool::release_raw(const MemoryBlock& block) noexcept {
 void MemoryPool::keep(const MemoryBlock& block) noexcept {
   const bool full = device_.index < 0 && cached_ + block.capacity > host_cache_limit();
   if (full || !caches_memory()) return release_raw(block);
-  free_.emplace(block.capacity, block.address);
+  free_.emplace_hint(free_.lower_bound(block.capacity), block.capacity, block.address);  // the last one kept is the first one used: it is warm
   cached_ += block.capacity;
 }
 

@@ -82,7 +82,7 @@ std::string message_of(Action&& action) {
 #define CHECK_SENTENCE(E, part, ...)                                                     \
   do {                                                                                   \
     const std::string sentence = flextile::test::message_of<E>([&] { __VA_ARGS__; });    \
-    CHECK_MESSAGE(sentence.find(part) != std::string::npos, "the sentence: " << sentence); \
+    CHECK_MESSAGE(sentence.find(std::string(part)) != std::string::npos, "the sentence: " << sentence); \
   } while (false)
 
 }  // namespace flextile::test

@@ -23,6 +23,8 @@ struct Argument {
   Argument() = default;
   Argument(const TensorRef& reference) : kind(Kind::tensor), tensor(&reference.handle()) {}
   Argument(const ir::TensorHandle& handle) : kind(Kind::tensor), tensor(&handle) {}
+  Argument(const TensorRef&&) = delete;          // it would refer to a tensor that is gone: name the tensor first
+  Argument(const ir::TensorHandle&&) = delete;
   /// An absent tensor: accepted for pointer parameters, which are then null.
   Argument(std::nullptr_t) : kind(Kind::tensor), tensor(nullptr) {}
   Argument(f16 value) : kind(Kind::real), element(ElementType::f16), real(static_cast<float>(value)) {}

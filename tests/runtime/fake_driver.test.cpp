@@ -1,0 +1,177 @@
+// The CUDA side against the fake driver (support/fake_cuda.cpp): skipped where another driver, or none, is open.
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "kernels.hpp"
+
+using namespace flextile;
+
+namespace {
+
+struct Launch {
+  std::string name;
+  unsigned grid[3], block[3], shared;
+  std::vector<std::uint64_t> values;   // the first eight bytes of every parameter that was asked for
+};
+std::vector<Launch> launches;
+std::vector<int> parameter_bytes;      // sizes to read
+
+void watch(const char* name, const unsigned* grid, const unsigned* block, unsigned shared, void** parameters) {
+  Launch launch{name, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared, {}};
+  for (std::size_t i = 0; i < parameter_bytes.size(); ++i) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, parameters[i], static_cast<std::size_t>(parameter_bytes[i]));
+    launch.values.push_back(value);
+  }
+  launches.push_back(launch);
+}
+
+void* fake_symbol(const char* name) {
+  const char* file = std::getenv("FLEXTILE_LIBCUDA");
+  void* library = file && Device::count() > 0 ? dlopen(file, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+  return library ? dlsym(library, name) : nullptr;
+}
+
+bool is_fake() {
+  if (fake_symbol("fake_cuda_watch")) return true;
+  MESSAGE("[SKIP] the fake driver is not open: FLEXTILE_LIBCUDA");
+  return false;
+}
+
+std::size_t ask(const char* name) { return reinterpret_cast<std::size_t (*)()>(fake_symbol(name))(); }
+
+/// Launches are recorded in the scope, from an empty list.
+struct Watching {
+  explicit Watching(std::vector<int> bytes) {
+    launches.clear();
+    parameter_bytes = std::move(bytes);
+    set(watch);
+  }
+  ~Watching() { set(nullptr); }
+  static void set(void (*watcher)(const char*, const unsigned*, const unsigned*, unsigned, void**)) {
+    reinterpret_cast<void (*)(void (*)(const char*, const unsigned*, const unsigned*, unsigned, void**))>(fake_symbol("fake_cuda_watch"))(watcher);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("fake driver: a launch hands over the grid, the block and every flattened parameter") {
+  if (!is_fake()) return;
+  const Device device = Device::cuda(1);
+  const test::CopyView kernel;
+  const Tensor<i32> from = zeros<i32>(device, {6, 40}), to = zeros<i32>(device, {40, 6});
+  const Watching watching({8, 4, 4, 8, 8, 8, 4, 4, 8, 8});
+  launch(device.stream(), kernel, Grid{2, 3}, from, to.transpose(0, 1));
+  REQUIRE(launches.size() == 1);
+  CHECK(launches[0].name == "copy_view");
+  CHECK(std::vector<unsigned>(launches[0].grid, launches[0].grid + 3) == std::vector<unsigned>{2, 3, 1});
+  CHECK(launches[0].block[0] == 128);
+  const auto address = [](const TensorRef& tensor) { return reinterpret_cast<std::uint64_t>(tensor.data()); };
+  CHECK(launches[0].values == std::vector<std::uint64_t>{address(from), 6, 40, 40, 1, address(to), 6, 40, 1, 6});
+}
+
+TEST_CASE("fake driver: scalars arrive in the parameter's own type") {
+  if (!is_fake()) return;
+  const Device device = Device::cuda(0);
+  const test::AddScaled kernel;
+  const Tensor<f32> x = zeros<f32>(device, {64});
+  const Watching watching({8, 8, 8, 4, 4});
+  launch(device.stream(), kernel, Grid{1}, x, x, x, -3, 1);
+  float one = 1;
+  std::uint32_t bits;
+  std::memcpy(&bits, &one, 4);
+  REQUIRE(launches.size() == 1);
+  CHECK(launches[0].values[3] == 0xfffffffdu);
+  CHECK(launches[0].values[4] == bits);
+}
+
+TEST_CASE("fake driver: the same code is loaded on each device; resources are what the driver says") {
+  if (!is_fake()) return;
+  const test::AddScaled kernel;
+  const Tensor<f32> x = zeros<f32>(Device::cuda(0), {4}), y = zeros<f32>(Device::cuda(1), {4});
+  const LoadedKernel first = select(Device::cuda(0), kernel, x, x, x, 4, 1.0f), second = select(Device::cuda(1), kernel, y, y, y, 4, 1.0f);
+  CHECK(first.record() != second.record());
+  CHECK(first.compiled().ptx() == second.compiled().ptx());
+  CHECK(first.compiled().resource_usage.registers == 77);
+  CHECK_SENTENCE(ArgumentError, "it is loaded on cuda:0 and the stream is of cuda:1", launch(Device::cuda(1).stream(), first, Grid{1}, y, y, y, 4, 1.0f));
+}
+
+TEST_CASE("fake driver: a module that is refused gives the driver's log") {
+  if (!is_fake()) return;
+  test::AddScaled kernel;
+  kernel.kernel_name = "fake_cuda_refuses_this";
+  const std::string sentence =
+      test::message_of<DriverError>([&] { load(kernel.trace(kernel.signature()), Device::cuda(0)); });
+  CHECK(sentence.find("cuModuleLoadDataEx returned CUDA_ERROR_INVALID_PTX") != std::string::npos);
+  CHECK(sentence.find("kernel \"fake_cuda_refuses_this\"") != std::string::npos);
+  CHECK(sentence.find("ptxas fatal: the fake driver refuses this") != std::string::npos);
+}
+
+TEST_CASE("fake driver: out of memory gives the numbers, after cached memory was given back") {
+  if (!is_fake()) return;
+  const Device device = Device::cuda(1);
+  constexpr std::int64_t mebibyte = 1 << 20;
+  { const Tensor<u8> half = empty<u8>(device, {600 * mebibyte}); }
+  CHECK(device.memory().cached >= 600 * mebibyte);
+  const Tensor<u8> most = empty<u8>(device, {800 * mebibyte});        // needs what the first one had
+  CHECK_SENTENCE(DriverError, "out of memory on cuda:1 (Fake GPU 1): asked for 400 MiB (419430400 bytes)", empty<u8>(device, {400 * mebibyte}));
+  CHECK_SENTENCE(DriverError, "of 1 GiB (1073741824 bytes) are free, flextile's tensors hold", empty<u8>(device, {400 * mebibyte}));
+}
+
+TEST_CASE("fake driver: a temporary costs no driver call") {
+  if (!is_fake()) return;
+  const Device device = Device::cuda(0);
+  { const Tensor<f32> x = empty<f32>(device, {12345}); }
+  const std::size_t calls = ask("fake_cuda_allocation_calls");
+  for (int i = 0; i < 100; ++i) {
+    const Tensor<f32> x = empty<f32>(device, {12345 - i});
+    const Stream other = Stream::create(device);
+    const test::AddScaled kernel;
+    if (i % 10 == 0) launch(other, kernel, Grid{1}, x, x, x, 4, 1.0f);
+  }
+  CHECK(ask("fake_cuda_allocation_calls") <= calls + 1);
+}
+
+TEST_CASE("fake driver: streams are destroyed with their last user") {
+  if (!is_fake()) return;
+  const Device device = Device::cuda(0);
+  const std::size_t before = ask("fake_cuda_streams");
+  {
+    const test::AddScaled kernel;
+    const Tensor<f32> x = zeros<f32>(device, {8});
+    {
+      const Stream stream = Stream::create(device);
+      launch(stream, kernel, Grid{1}, x, x, x, 4, 1.0f);
+    }
+    CHECK(ask("fake_cuda_streams") == before + 1);       // the tensor may still be in use there
+  }
+  { const Tensor<f32> x = empty<f32>(device, {8}); }     // settles what rested
+  CHECK(ask("fake_cuda_streams") == before);
+}
+
+TEST_CASE("fake driver: a launch is captured and replayed") {
+  if (!is_fake()) return;
+  const Device device = Device::cuda(0);
+  const test::AddScaled kernel;
+  const Stream stream = Stream::create(device);
+  const Tensor<f32> x = zeros<f32>(device, {8});
+  const Graph graph = Graph::capture(stream, [&] {
+    CHECK(stream.is_capturing());
+    const Tensor<f32> temporary = empty<f32>(device, {1 << 16});   // allocating is allowed
+    launch(stream, kernel, Grid{1}, x, x, temporary, 4, 1.0f);
+  });
+  CHECK_FALSE(stream.is_capturing());
+  const std::size_t before = ask("fake_cuda_replays");
+  graph.launch(stream);
+  graph.launch(device.stream());
+  CHECK(ask("fake_cuda_replays") == before + 2);
+  CHECK_THROWS_AS(Graph::capture(stream, [&] { stream.synchronize(); }), DriverError);
+  launch(stream, kernel, Grid{1}, x, x, x, 4, 1.0f);
+}
+
+TEST_CASE("a driver that cannot be used leaves the host, and a reason") {
+  if (Device::count() > 0) return;
+  CHECK_FALSE(Device::absence_reason().empty());
+  CHECK_SENTENCE(ArgumentError, "no CUDA device that can be used: " + Device::absence_reason(), Device::cuda(0));
+}
