@@ -98,7 +98,6 @@ void build(Lowering& l, const CompileOptions& options) {
   l.kernel->setCallingConv(llvm::CallingConv::PTX_Kernel);
   l.kernel->addFnAttr(llvm::Attribute::NoUnwind);
   const std::string threads = std::to_string(lanes_per_warp * l.f.num_warps);
-  l.kernel->addFnAttr("nvvm.maxntid", threads);
   l.kernel->addFnAttr("nvvm.reqntid", threads);
   l.shared = new llvm::GlobalVariable(l.module, llvm::ArrayType::get(l.b.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage, nullptr, "shared_memory",
                                       nullptr, llvm::GlobalValue::NotThreadLocal, 3);

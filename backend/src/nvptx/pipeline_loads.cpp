@@ -1,7 +1,387 @@
+// Tiles that dots read from memory go through shared memory by asynchronous copies.
+//
+// In a loop with {stages = S} they go through rings of S stages, S - 1 iterations ahead:
+//
+//   copies for iterations 0 .. S-2                        each copy is a group of its own; absent iterations copy nothing
+//   loop i:
+//     wait until the copies for i have landed; barrier    all threads see them, and are done with the stage of i - 1
+//     copy for i + S - 1 into that stage
+//     ... shared_load stage of i, at the dot ...
+//
+// What a copy's address depends on (indices, table entries) is computed again for the later iteration. Elsewhere a tile is
+// copied once, waited for at once, and read at each dot, or kept in registers where it is small.
+#include <algorithm>
+#include <map>
+
+#include "nvptx/facts.hpp"
+#include "nvptx/matmul.hpp"
 #include "nvptx/nvptx.hpp"
 
-namespace flextile::backend {
+#pragma GCC diagnostic ignored "-Wswitch-enum"
 
-ir::Function pipeline_loads(const ir::Function& function, const Target&) { return function; }
+namespace flextile::backend {
+namespace {
+
+using ir::AttributeName;
+using ir::Attributes;
+using ir::BlockId;
+using ir::Function;
+using ir::Opcode;
+using ir::Operation;
+using ir::OperationId;
+using ir::Type;
+using ir::Value;
+
+/// A tile outside a pipelined loop stays in registers up to this many 32-bit registers per thread.
+constexpr std::int64_t kept_registers = 32;
+
+class Pipeline {
+ public:
+  explicit Pipeline(const Function& source) : f_(source), facts_(index_facts(source)) {}
+
+  Function run() {
+    walk(f_.body());
+    return std::move(f_);
+  }
+
+ private:
+  using Order = std::vector<OperationId>;
+
+  // ---- building
+  OperationId emit(Order& order, BlockId block, Operation operation, const std::vector<Type>& types) {
+    const OperationId id = f_.append(block, std::move(operation), types);
+    f_.block(block).operations.pop_back();
+    order.push_back(id);
+    facts_.resize(f_.value_count());
+    return id;
+  }
+  Value emit_value(Order& order, BlockId block, Opcode opcode, std::vector<Value> operands, const Type& type, Attributes attributes = {}) {
+    const OperationId id = emit(order, block, {opcode, std::move(operands), {}, {}, std::move(attributes), location_}, {type});
+    return f_.operation(id).results[0];
+  }
+  Value number(Order& order, BlockId block, std::int64_t value) {
+    return emit_value(order, block, Opcode::constant, {}, Type::scalar(ElementType::i32), {{AttributeName::value, value}});
+  }
+  Value arithmetic(Order& order, BlockId block, Opcode opcode, Value a, Value b) { return emit_value(order, block, opcode, {a, b}, f_.type(a)); }
+
+  // ---- what can be copied
+  std::vector<OperationId> users(Value value) const {
+    std::vector<OperationId> result;
+    for (std::uint32_t block = 0; block < f_.block_count(); ++block) {
+      for (OperationId id : f_.block({block}).operations) {
+        const auto& operands = f_.operation(id).operands;
+        if (std::find(operands.begin(), operands.end(), value) != operands.end()) result.push_back(id);
+      }
+    }
+    return result;
+  }
+
+  /// Only matrix instructions read the value, directly or transposed.
+  bool feeds_dots(Value value, bool transposed = false) const {
+    const std::vector<OperationId> list = users(value);
+    if (list.empty()) return false;
+    for (OperationId id : list) {
+      const Operation& user = f_.operation(id);
+      if (user.opcode == Opcode::transpose && !transposed) {
+        if (!feeds_dots(user.results[0], true)) return false;
+      } else if (user.opcode != Opcode::dot || user.operands[2] == value || instruction_of(user).name == "fma") {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// A tile whose rows are whole 16-byte chunks, aligned in memory.
+  bool can_copy(const Operation& operation) const {
+    if (operation.opcode != Opcode::view_load) return false;
+    const Type& type = f_.type(operation.results[0]);
+    const int bytes = byte_size(type.element);
+    if (type.rank != 2 || bytes > 4 || type.element == ElementType::i1 || type.extents[1] * bytes % 16 != 0) return false;
+    const ir::Parameter* parameter = parameter_of(operation.operands[0]);
+    if (!parameter || !parameter->aligned || !parameter->unit_stride) return false;
+    if (operation.attributes.number(AttributeName::other) != 0) return false;
+    return facts_[operation.operands.back().index].divisor * bytes % 16 == 0 && feeds_dots(operation.results[0]);
+  }
+
+  const ir::Parameter* parameter_of(Value value) const {
+    const ir::Definition& definition = f_.definition(value);
+    return !definition.operation && definition.block == f_.body() ? &f_.parameters[definition.position] : nullptr;
+  }
+
+  bool writes(BlockId block) const {
+    for (OperationId id : f_.block(block).operations) {
+      const Operation& operation = f_.operation(id);
+      if (ir::has(operation.opcode, ir::writes)) return true;
+      for (BlockId inner : operation.blocks) {
+        if (writes(inner)) return true;
+      }
+    }
+    return false;
+  }
+
+  bool contains_loop(BlockId block) const {
+    for (OperationId id : f_.block(block).operations) {
+      const Operation& operation = f_.operation(id);
+      if (operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_) return true;
+      for (BlockId inner : operation.blocks) {
+        if (contains_loop(inner)) return true;
+      }
+    }
+    return false;
+  }
+
+  /// Adds the operations of `body` that `value` is computed from, operands first; false where it depends on a carried
+  /// value or on memory that the loop writes.
+  bool collect_slice(Value value, BlockId body, bool loop_writes, std::vector<OperationId>& slice) const {
+    const ir::Definition& definition = f_.definition(value);
+    if (definition.block != body) return true;   // from outside: dominance says so
+    if (!definition.operation) return definition.position == 0;
+    const Operation& operation = f_.operation(definition.operation);
+    if (std::find(slice.begin(), slice.end(), definition.operation) != slice.end()) return true;
+    const bool read = operation.opcode == Opcode::load || operation.opcode == Opcode::gather || operation.opcode == Opcode::view_load;
+    if (!operation.blocks.empty() || (!read && !ir::has(operation.opcode, ir::pure))) return false;
+    if (read && loop_writes) return false;
+    if (f_.type(operation.results[0]).has_shape() && f_.type(operation.results[0]).rank > 0) return false;
+    for (Value operand : operation.operands) {
+      if (!collect_slice(operand, body, loop_writes, slice)) return false;
+    }
+    slice.push_back(definition.operation);
+    return true;
+  }
+
+  // ---- copies
+  struct Ring {
+    OperationId load;
+    Value buffer;
+    std::vector<OperationId> slice;   // what its offsets are computed from inside the loop
+  };
+
+  Value allocate(Order& order, BlockId block, const Operation& load, int stages) {
+    const Type& tile = f_.type(load.results[0]);
+    return emit_value(order, block, Opcode::alloc_shared, {}, Type::shared(tile.element, tile.shape(), stages), {{AttributeName::swizzle, std::int64_t{128}}});
+  }
+
+  void emit_copy(Order& order, BlockId block, Value buffer, Value stage, const std::vector<Value>& view_and_offsets, Value predicate) {
+    std::vector<Value> operands{buffer, stage};
+    operands.insert(operands.end(), view_and_offsets.begin(), view_and_offsets.end());
+    Attributes attributes;
+    if (predicate) {
+      operands.push_back(predicate);
+      attributes.set(AttributeName::has_predicate, std::int64_t{1});
+    }
+    emit_value(order, block, Opcode::async_copy, std::move(operands), Type::token(), std::move(attributes));
+  }
+
+  void emit_wait(Order& order, BlockId block, std::int64_t pending) {
+    emit(order, block, {Opcode::async_wait, {}, {}, {}, {{AttributeName::pending, pending}}, location_}, {});
+    emit(order, block, {Opcode::barrier, {}, {}, {}, {}, location_}, {});
+  }
+
+  using Copies = std::map<std::uint32_t, Value>;
+
+  Value mapped(const Copies& copies, Value value) const {
+    const auto found = copies.find(value.index);
+    return found == copies.end() ? value : found->second;
+  }
+
+  /// The slices again for another index. Memory is read only where `predicate` holds.
+  void repeat_slices(Order& order, BlockId block, const std::vector<Ring>& rings, Value predicate, Copies& copies) {
+    for (const Ring& ring : rings) {
+      for (OperationId id : ring.slice) {
+        Operation operation = f_.operation(id);
+        if (copies.contains(operation.results[0].index)) continue;
+        const Type type = f_.type(operation.results[0]);
+        const Value old = operation.results[0];
+        for (Value& operand : operation.operands) operand = mapped(copies, operand);
+        const bool masked = operation.opcode == Opcode::load ? operation.operands.size() > 1 : operation.attributes.integer(AttributeName::has_mask) != 0;
+        if (operation.opcode == Opcode::load || operation.opcode == Opcode::gather) {
+          if (masked) {
+            Value& mask = operation.opcode == Opcode::load ? operation.operands[1] : operation.operands.back();
+            mask = arithmetic(order, block, Opcode::bit_and, mask, predicate);
+          } else {
+            operation.operands.push_back(predicate);
+            if (operation.opcode == Opcode::gather) operation.attributes.set(AttributeName::has_mask, std::int64_t{1});
+          }
+        }
+        operation.results.clear();
+        copies[old.index] = f_.operation(emit(order, block, operation, {type})).results[0];
+      }
+    }
+  }
+
+  void emit_copies(Order& order, BlockId block, const std::vector<Ring>& rings, Value stage, Value predicate, const Copies& copies) {
+    for (const Ring& ring : rings) {
+      std::vector<Value> operands = f_.operation(ring.load).operands;
+      for (Value& operand : operands) operand = mapped(copies, operand);
+      emit_copy(order, block, ring.buffer, stage, operands, predicate);
+    }
+  }
+
+  /// Reads `stage` of `buffer` right before each dot that uses `load`, once per use.
+  void read_at_uses(OperationId load, Value buffer, Value stage) {
+    const Value value = f_.operation(load).results[0];
+    const Type type = f_.type(value);
+    for (OperationId id : users(value)) {
+      const Operation user = f_.operation(id);
+      if (user.opcode == Opcode::transpose) {
+        for (OperationId dot : users(user.results[0])) {
+          const Value read = read_before(dot, buffer, stage, type);
+          Order order;
+          const BlockId block = block_of(dot);
+          const Value turned = emit_value(order, block, Opcode::transpose, {read}, f_.type(user.results[0]), user.attributes);
+          insert_before(dot, block, order);
+          substitute(dot, user.results[0], turned);
+        }
+        remove(id);
+      } else {
+        substitute(id, value, read_before(id, buffer, stage, type));
+      }
+    }
+  }
+
+  Value read_before(OperationId dot, Value buffer, Value stage, const Type& type) {
+    Order order;
+    const BlockId block = block_of(dot);
+    const Value read = emit_value(order, block, Opcode::shared_load, {buffer, stage}, type);
+    insert_before(dot, block, order);
+    return read;
+  }
+
+  BlockId block_of(OperationId id) const { return f_.definition(f_.operation(id).results[0]).block; }
+
+  void insert_before(OperationId place, BlockId block, const Order& order) {
+    auto& operations = f_.block(block).operations;
+    operations.insert(std::find(operations.begin(), operations.end(), place), order.begin(), order.end());
+  }
+
+  void remove(OperationId id) {
+    auto& operations = f_.block(block_of(id)).operations;
+    operations.erase(std::find(operations.begin(), operations.end(), id));
+  }
+
+  void substitute(OperationId id, Value old, Value replacement) {
+    for (Value& operand : f_.operation(id).operands) {
+      if (operand == old) operand = replacement;
+    }
+  }
+
+  // ---- the walk
+  void walk(BlockId block) {
+    const Order operations = f_.block(block).operations;
+    for (OperationId id : operations) {
+      location_ = f_.operation(id).location;
+      if (f_.operation(id).opcode == Opcode::for_) pipeline(id, block);
+      for (BlockId inner : std::vector<BlockId>(f_.operation(id).blocks)) {
+        if (f_.operation(id).opcode != Opcode::reduce) walk(inner);
+      }
+      const auto& now = f_.block(block).operations;   // a load that became a ring is gone
+      if (std::find(now.begin(), now.end(), id) != now.end() && can_copy(f_.operation(id))) copy_once(id, block);
+    }
+  }
+
+  void copy_once(OperationId id, BlockId block) {
+    const Operation load = f_.operation(id);
+    const Type type = f_.type(load.results[0]);
+    Order order;
+    const Value buffer = allocate(order, block, load, 1);
+    const Value stage = number(order, block, 0);
+    emit_copy(order, block, buffer, stage, load.operands, {});
+    emit_wait(order, block, 0);
+    const bool kept = type.elements() * byte_size(type.element) / 4 / (lanes_per_warp * f_.num_warps) <= kept_registers && used_deeper(load.results[0], block);
+    if (kept) {
+      const Value read = emit_value(order, block, Opcode::shared_load, {buffer, stage}, type);
+      for (OperationId user : users(load.results[0])) substitute(user, load.results[0], read);
+    }
+    insert_before(id, block, order);
+    if (!kept) read_at_uses(id, buffer, stage);
+    remove(id);
+  }
+
+  /// Some user stands in an inner block: a loop would read it again and again.
+  bool used_deeper(Value value, BlockId block) const {
+    for (OperationId id : users(value)) {
+      const Operation& user = f_.operation(id);
+      if (block_of(id) != block) return true;
+      if (user.opcode == Opcode::transpose && used_deeper(user.results[0], block)) return true;
+    }
+    return false;
+  }
+
+  void pipeline(OperationId loop_id, BlockId outside) {
+    const Operation loop = f_.operation(loop_id);
+    const std::int64_t stages = loop.attributes.integer(AttributeName::stages, 1);
+    const BlockId body = loop.blocks[0];
+    const Operation* step = f_.defining(loop.operands[2]);
+    if (stages < 2 || !step || step->opcode != Opcode::constant || step->attributes.integer(AttributeName::value) <= 0) return;
+    if (f_.type(loop.operands[0]).element != ElementType::i32 || contains_loop(body)) return;
+    const std::int64_t stride = step->attributes.integer(AttributeName::value);
+    const bool loop_writes = writes(body);
+
+    std::vector<Ring> rings;
+    for (OperationId id : f_.block(body).operations) {
+      const Operation& load = f_.operation(id);
+      if (!can_copy(load) || (loop_writes && !parameter_of(load.operands[0])->read_only)) continue;
+      Ring ring{id, {}, {}};
+      bool sliced = true;
+      for (std::size_t i = 1; i < load.operands.size(); ++i) sliced = sliced && collect_slice(load.operands[i], body, loop_writes, ring.slice);
+      if (sliced) rings.push_back(std::move(ring));
+    }
+    if (rings.empty()) return;
+    const bool reads_tables = std::any_of(rings.begin(), rings.end(), [&](const Ring& ring) {
+      return std::any_of(ring.slice.begin(), ring.slice.end(), [&](OperationId id) { return !ir::has(f_.operation(id).opcode, ir::pure); });
+    });
+
+    Order before;
+    const Value lower = loop.operands[0], upper = loop.operands[1];
+    const Value index = f_.block(body).arguments[0];
+    const Type bit = Type::scalar(ElementType::i1);
+    for (Ring& ring : rings) ring.buffer = allocate(before, outside, f_.operation(ring.load), static_cast<int>(stages));
+    for (std::int64_t ahead = 0; ahead + 1 < stages; ++ahead) {
+      const Value later = ahead == 0 ? lower : arithmetic(before, outside, Opcode::add, lower, number(before, outside, ahead * stride));
+      const Value exists = emit_value(before, outside, Opcode::lt, {later, upper}, bit);
+      Copies copies{{index.index, later}};
+      repeat_slices(before, outside, rings, exists, copies);
+      emit_copies(before, outside, rings, number(before, outside, ahead), exists, copies);
+    }
+    insert_before(loop_id, outside, before);
+
+    Order start;
+    emit_wait(start, body, static_cast<std::int64_t>(rings.size()) * (stages - 2));
+    Value turn = arithmetic(start, body, Opcode::sub, index, lower);
+    if (stride != 1) turn = arithmetic(start, body, Opcode::div, turn, number(start, body, stride));
+    const Value ring_size = number(start, body, stages);
+    const Value stage = arithmetic(start, body, Opcode::rem, turn, ring_size);
+    const Value ahead = arithmetic(start, body, Opcode::add, turn, number(start, body, stages - 1));
+    const Value next_stage = arithmetic(start, body, Opcode::rem, ahead, ring_size);
+    const Value later = arithmetic(start, body, Opcode::add, index, number(start, body, (stages - 1) * stride));
+    const Value exists = emit_value(start, body, Opcode::lt, {later, upper}, bit);
+    Copies copies{{index.index, later}};
+    repeat_slices(start, body, rings, exists, copies);
+    Order issue;
+    emit_copies(issue, body, rings, next_stage, exists, copies);
+    auto& operations = f_.block(body).operations;
+    operations.insert(operations.begin(), start.begin(), start.end());
+    // Where addresses come from a table, the first dot runs while the table's entry is on its way.
+    auto place = operations.begin() + static_cast<std::ptrdiff_t>(start.size());
+    if (reads_tables) {
+      const auto dot = std::find_if(place, operations.end(), [&](OperationId id) { return f_.operation(id).opcode == Opcode::dot; });
+      if (dot != operations.end()) place = dot + 1;
+    }
+    operations.insert(place, issue.begin(), issue.end());
+    for (const Ring& ring : rings) {
+      location_ = f_.operation(ring.load).location;
+      read_at_uses(ring.load, ring.buffer, stage);
+      remove(ring.load);
+    }
+  }
+
+  Function f_;
+  std::vector<IndexFacts> facts_;
+  ir::Location location_;
+};
+
+}  // namespace
+
+ir::Function pipeline_loads(const ir::Function& function, const Target&) { return Pipeline(function).run(); }
 
 }  // namespace flextile::backend
