@@ -7,6 +7,7 @@
 
 #include "nvptx/lowering.hpp"
 #include "nvptx/scratch.hpp"
+#include "nvptx/shared.hpp"
 
 namespace flextile::backend {
 namespace {
@@ -87,6 +88,7 @@ void lower_move(Lowering& l, const ir::Operation& operation) {
     l.of(to) = {l.of(from).front()};
     return;
   }
+  if (operation.opcode == Opcode::transpose && is_read_by_fragments(l.f, operation)) return;
   const std::vector<int> map = move_map(l.f, operation);
   if (map.empty()) return through_shared(l, operation, from, to);
   Registers& out = l.of(to);
