@@ -98,15 +98,27 @@ void assemble_ptx(const CompileOptions& options, CompiledKernel& kernel) {
   for (std::string& sentence : assembler_complaints(kernel.resource_usage)) kernel.explanation.push_back(std::move(sentence));
 }
 
+/// Names go into PTX, object files and the names of dumps: C++'s identifiers suit all of them.
+bool is_identifier(std::string_view name) {
+  for (const char c : name) {
+    if (!(c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))) return false;
+  }
+  return !name.empty() && !(name.front() >= '0' && name.front() <= '9');
+}
+
 /// The IR of a kernel that reaches us without the front end may break any rule; here that is the caller's error.
 void check_input(const ir::Function& function) {
   const std::string opening = "flextile: compile error in kernel \"" + function.name + "\"\n  ";
   if (function.name.empty()) throw CompileError("flextile: compile error: the kernel has no name");
+  if (!is_identifier(function.name)) {
+    throw CompileError(opening + "\"" + function.name + "\" is no name for a kernel: take letters, digits and _, and no digit first");
+  }
   if (function.block_count() == 0) throw CompileError(opening + "the kernel has no body: make it with ir::Function(name, parameters)");
   try {
-    ir::verify(function, "tracing");
+    ir::verify(function, "while tracing");
   } catch (const InternalError& error) {
-    throw CompileError(opening + error.what());
+    const std::string_view message = error.what();                       // "...: kernel "name", file:line\n  operation\n  sentence"
+    throw CompileError("flextile: compile error in " + std::string(message.substr(message.find(": kernel ") + 2)));
   }
   const ir::Operation& last = function.operation(function.block(function.body()).operations.back());
   if (!last.operands.empty()) {

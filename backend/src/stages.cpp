@@ -85,7 +85,7 @@ Stages::Stages(const ir::Function& traced, const Target& target, const CompileOp
 
 ir::Function Stages::after(std::string_view pass, ir::Function function) {
   try {
-    ir::verify(function, "pass " + std::string(pass));
+    ir::verify(function, "after pass " + std::string(pass));
   } catch (const InternalError& error) {
     fail(pass, function, error.what());
   }
