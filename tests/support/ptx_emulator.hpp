@@ -1,0 +1,597 @@
+// Runs the PTX of a kernel on the CPU, program by program: numbers from GPU code on a machine without a GPU.
+//
+// Warps run one after the other up to the next barrier, so a missing barrier shows; asynchronous copies land only when a
+// wait demands it, so a missing wait shows; global accesses outside the declared ranges and shared accesses outside the
+// program's own memory throw. It knows the instructions that flextile emits and throws on others.
+#pragma once
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace flextile::test {
+
+class PtxEmulator {
+ public:
+  explicit PtxEmulator(const std::string& ptx) { parse(ptx); }
+
+  /// Memory that the kernel may touch.
+  void allow(const void* begin, std::size_t bytes) { ranges_.push_back({reinterpret_cast<std::uint64_t>(begin), reinterpret_cast<std::uint64_t>(begin) + bytes}); }
+
+  /// `arguments`: the raw bits of each flattened parameter.
+  void run(std::array<std::uint32_t, 3> grid, const std::vector<std::uint64_t>& arguments, std::size_t shared_bytes, bool last_warp_first = false) {
+    grid_ = grid;
+    arguments_ = arguments;
+    for (ctaid_[2] = 0; ctaid_[2] < grid[2]; ++ctaid_[2])
+      for (ctaid_[1] = 0; ctaid_[1] < grid[1]; ++ctaid_[1])
+        for (ctaid_[0] = 0; ctaid_[0] < grid[0]; ++ctaid_[0]) run_program(shared_bytes, last_warp_first);
+  }
+
+  int threads() const { return threads_; }
+
+ private:
+  struct Operand {
+    enum Kind { reg, immediate, label, memory, vector, special } kind = immediate;
+    int slot = -1;
+    std::uint64_t value = 0;      // bits of an immediate, offset of an address
+    std::string text;
+    std::vector<Operand> items;
+  };
+  struct Instruction {
+    std::string name;
+    std::vector<std::string> parts;
+    int predicate = -1;
+    bool negated = false;
+    std::vector<Operand> operands;
+    std::string line;
+  };
+  struct Copy { std::uint64_t target, source; unsigned bytes, existing; };
+  struct Thread {
+    std::size_t pc = 0;
+    bool waiting = false, done = false;
+    std::vector<Copy> open;
+    std::deque<std::vector<Copy>> groups;
+  };
+
+  // ---- parsing
+  static std::string trim(const std::string& s) {
+    const auto a = s.find_first_not_of(" \t\r"), b = s.find_last_not_of(" \t\r");
+    return a == std::string::npos ? "" : s.substr(a, b - a + 1);
+  }
+
+  void parse(const std::string& ptx) {
+    std::istringstream in(ptx);
+    std::string line;
+    bool inside = false;
+    std::vector<std::pair<std::size_t, std::string>> pending;
+    while (std::getline(in, line)) {
+      if (const auto comment = line.find("//"); comment != std::string::npos) line.resize(comment);
+      line = trim(line);
+      if (line.rfind(".reqntid", 0) == 0) threads_ = std::stoi(line.substr(9));
+      if (line.rfind(".param", 0) == 0) {
+        std::string name = line.substr(line.find_last_of(" \t") + 1);
+        if (name.back() == ',') name.pop_back();
+        parameters_[name] = static_cast<int>(parameters_.size());
+      }
+      if (line == "{") { inside = true; continue; }
+      if (line == "}") inside = false;
+      if (!inside || line.empty() || line[0] == '.') continue;
+      if (line.back() == ':') { labels_[line.substr(0, line.size() - 1)] = code_.size(); continue; }
+      parse_instruction(line);
+    }
+    for (Instruction& instruction : code_)
+      for (Operand& operand : instruction.operands)
+        if (operand.kind == Operand::label) operand.value = labels_.at(operand.text);
+  }
+
+  void parse_instruction(std::string line) {
+    Instruction result;
+    result.line = line;
+    if (line[0] == '@') {
+      result.negated = line[1] == '!';
+      const auto end = line.find_first_of(" \t");
+      result.predicate = slot(line.substr(result.negated ? 2 : 1, end - (result.negated ? 2 : 1)));
+      line = trim(line.substr(end));
+    }
+    if (line.back() == ';') line.pop_back();
+    const auto space = line.find_first_of(" \t");
+    std::istringstream words(line.substr(0, space));
+    for (std::string part; std::getline(words, part, '.');) (result.name.empty() ? result.name : result.parts.emplace_back()) = part;
+    if (space != std::string::npos)
+      for (const std::string& text : split(trim(line.substr(space)))) result.operands.push_back(parse_operand(text));
+    code_.push_back(std::move(result));
+  }
+
+  static std::vector<std::string> split(const std::string& text) {
+    std::vector<std::string> result;
+    int depth = 0;
+    std::string now;
+    for (char c : text) {
+      if (c == '{' || c == '[') ++depth;
+      if (c == '}' || c == ']') --depth;
+      if (c == ',' && depth == 0) { result.push_back(trim(now)); now.clear(); }
+      else now += c;
+    }
+    if (!trim(now).empty()) result.push_back(trim(now));
+    return result;
+  }
+
+  int slot(const std::string& name) { return slots_.try_emplace(name, static_cast<int>(slots_.size())).first->second; }
+
+  Operand parse_operand(const std::string& text) {
+    Operand result;
+    result.text = text;
+    if (text[0] == '{') {
+      result.kind = Operand::vector;
+      for (const std::string& item : split(text.substr(1, text.size() - 2))) result.items.push_back(parse_operand(item));
+    } else if (text[0] == '[') {
+      result.kind = Operand::memory;
+      std::string inside = trim(text.substr(1, text.size() - 2));
+      if (const auto plus = inside.find('+'); plus != std::string::npos) {
+        result.value = static_cast<std::uint64_t>(std::stoll(inside.substr(plus + 1)));
+        inside.resize(plus);
+      }
+      result.text = inside;
+      if (inside[0] == '%') result.slot = slot(inside);
+    } else if (text[0] == '%') {
+      const bool special = text.rfind("%tid", 0) == 0 || text.rfind("%ctaid", 0) == 0 || text.rfind("%nctaid", 0) == 0;
+      result.kind = special ? Operand::special : Operand::reg;
+      if (!special) result.slot = slot(text);
+    } else if (text[0] == '$') {
+      result.kind = Operand::label;
+    } else if (text.rfind("0f", 0) == 0 || text.rfind("0d", 0) == 0) {
+      result.value = std::stoull(text.substr(2), nullptr, 16);
+    } else if (text == "shared_memory" || text == "_") {
+      result.value = 0;
+    } else {
+      result.value = text[0] == '-' ? static_cast<std::uint64_t>(std::stoll(text)) : std::stoull(text, nullptr, 0);
+    }
+    return result;
+  }
+
+  // ---- running
+  void run_program(std::size_t shared_bytes, bool last_warp_first) {
+    shared_.assign(shared_bytes, 0xa5);
+    registers_.assign(static_cast<std::size_t>(threads_) * slots_.size(), 0);
+    state_.assign(threads_, {});
+    const int warps = threads_ / 32;
+    while (true) {
+      for (int i = 0; i < warps; ++i) run_warp(last_warp_first ? warps - 1 - i : i);
+      bool running = false;
+      for (Thread& thread : state_) {
+        if (!thread.done && !thread.waiting) throw std::runtime_error("a warp stopped half way");
+        if (thread.waiting) running = true;
+        thread.waiting = false;
+      }
+      if (!running) return;
+    }
+  }
+
+  void run_warp(int warp) {
+    while (true) {
+      std::size_t pc = ~std::size_t{0};
+      for (int t = 32 * warp; t < 32 * warp + 32; ++t)
+        if (!state_[t].done && !state_[t].waiting) pc = std::min(pc, state_[t].pc);
+      if (pc == ~std::size_t{0}) return;
+      std::vector<int> active;
+      const Instruction& instruction = code_.at(pc);
+      for (int t = 32 * warp; t < 32 * warp + 32; ++t) {
+        if (state_[t].done || state_[t].waiting || state_[t].pc != pc) continue;
+        ++state_[t].pc;
+        if (instruction.predicate >= 0 && ((reg(t, instruction.predicate) & 1) != 0) == instruction.negated) continue;
+        active.push_back(t);
+      }
+      try {
+        execute(instruction, active);
+      } catch (const std::exception& error) {
+        throw std::runtime_error(std::string(error.what()) + "\n  at: " + instruction.line);
+      }
+    }
+  }
+
+  std::uint64_t& reg(int thread, int slot) { return registers_[static_cast<std::size_t>(thread) * slots_.size() + slot]; }
+
+  std::uint64_t get(int t, const Operand& operand) {
+    if (operand.kind == Operand::reg) return reg(t, operand.slot);
+    if (operand.kind != Operand::special) return operand.value;
+    const int axis = operand.text.back() - 'x';
+    if (operand.text[1] == 't') return axis == 0 ? static_cast<std::uint64_t>(t) : 0;
+    return operand.text[1] == 'c' ? ctaid_[axis] : grid_[axis];
+  }
+
+  static int bits_of(const std::string& type) {
+    if (type == "pred") return 1;
+    if (type == "bf16") return 16;
+    if (type == "bf16x2" || type == "f16x2") return 32;
+    return std::stoi(type.substr(1));
+  }
+  static std::uint64_t cut(std::uint64_t value, int bits) { return bits >= 64 ? value : value & ((std::uint64_t{1} << bits) - 1); }
+  static std::int64_t extend(std::uint64_t value, int bits) { return static_cast<std::int64_t>(value << (64 - bits)) >> (64 - bits); }
+
+  static double half_value(std::uint16_t bits) {
+    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    const double value = exponent == 31 ? (mantissa ? NAN : INFINITY) : exponent ? std::ldexp(1024 + mantissa, exponent - 25) : std::ldexp(mantissa, -24);
+    return bits & 0x8000 ? -value : value;
+  }
+  static std::uint16_t to_half(double value) {
+    if (std::isnan(value)) return 0x7fff;
+    const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+    value = std::fabs(value);
+    if (value == 0) return sign;
+    int exponent = std::max(std::ilogb(std::isinf(value) ? 1e30 : value), -14);
+    const double scaled = std::nearbyint(std::ldexp(std::isinf(value) ? 1e30 : value, 10 - exponent));
+    if (std::ldexp(scaled, exponent - 10) > 65504) return sign | 0x7c00;
+    const auto units = static_cast<int>(scaled);
+    return static_cast<std::uint16_t>(sign | (units < 1024 ? units : (((exponent + 14) << 10) + units)));
+  }
+  static double number(std::uint64_t bits, const std::string& type) {
+    if (type == "f64") return std::bit_cast<double>(bits);
+    if (type == "f16") return half_value(static_cast<std::uint16_t>(bits));
+    if (type == "bf16") return std::bit_cast<float>(static_cast<std::uint32_t>(bits << 16));
+    if (type[0] == 's') return static_cast<double>(extend(bits, bits_of(type)));
+    if (type[0] == 'u' || type[0] == 'b') return static_cast<double>(cut(bits, bits_of(type)));
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+  }
+  static std::uint64_t float_bits(double value, const std::string& type) {
+    if (type == "f64") return std::bit_cast<std::uint64_t>(value);
+    if (type == "f16") return to_half(value);
+    const auto word = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    if (type == "bf16") return std::isnan(value) ? 0x7fff : (word + 0x7fff + (word >> 16 & 1)) >> 16;
+    return word;
+  }
+  static bool is_float_type(const std::string& type) { return type[0] == 'f' || type == "bf16"; }
+
+  std::uint8_t* global(std::uint64_t address, std::size_t bytes) {
+    for (const auto& [begin, end] : ranges_)
+      if (address >= begin && address + bytes <= end) {
+        if (address % bytes != 0) throw std::runtime_error("misaligned global access of " + std::to_string(bytes) + " bytes");
+        return reinterpret_cast<std::uint8_t*>(address);
+      }
+    throw std::runtime_error("access of " + std::to_string(bytes) + " bytes outside every tensor");
+  }
+  std::uint8_t* shared(std::uint64_t address, std::size_t bytes) {
+    if (address + bytes > shared_.size()) throw std::runtime_error("access outside shared memory at " + std::to_string(address));
+    if (address % bytes != 0) throw std::runtime_error("misaligned shared access");
+    return shared_.data() + address;
+  }
+
+  bool has(const Instruction& i, const char* part) {
+    for (const std::string& p : i.parts)
+      if (p == part) return true;
+    return false;
+  }
+
+  void access(const Instruction& i, const std::vector<int>& active, bool load) {
+    const bool is_shared = has(i, "shared");
+    const std::string& type = i.parts.back();
+    const unsigned bytes = static_cast<unsigned>(bits_of(type)) / 8;
+    const Operand& data = i.operands[load ? 0 : 1];
+    const Operand& at = i.operands[load ? 1 : 0];
+    const std::vector<Operand> items = data.kind == Operand::vector ? data.items : std::vector<Operand>{data};
+    for (int t : active) {
+      if (has(i, "param")) { reg(t, data.slot) = cut(arguments_.at(static_cast<std::size_t>(parameters_.at(at.text))), 8 * static_cast<int>(bytes)); continue; }
+      const std::uint64_t address = (at.slot >= 0 ? reg(t, at.slot) : 0) + at.value;
+      const std::size_t all = bytes * items.size();
+      std::uint8_t* place = is_shared ? shared(address & 0xffffffff, all) : global(address, all);
+      for (std::size_t k = 0; k < items.size(); ++k) {
+        if (load) {
+          std::uint64_t value = 0;
+          std::memcpy(&value, place + k * bytes, bytes);
+          if (items[k].slot >= 0) reg(t, items[k].slot) = type[0] == 's' ? static_cast<std::uint64_t>(extend(value, 8 * static_cast<int>(bytes))) : value;
+        } else {
+          const std::uint64_t value = get(t, items[k]);
+          std::memcpy(place + k * bytes, &value, bytes);
+        }
+      }
+    }
+  }
+
+  void whole_warp(const std::vector<int>& active) {
+    if (active.size() != 32) throw std::runtime_error("only " + std::to_string(active.size()) + " lanes reach an instruction of the whole warp");
+  }
+
+  void ldmatrix(const Instruction& i, const std::vector<int>& active) {
+    whole_warp(active);
+    const int count = static_cast<int>(i.operands[0].items.size());
+    const bool transposed = has(i, "trans");
+    std::array<std::array<std::array<std::uint16_t, 8>, 8>, 4> matrices{};
+    for (int m = 0; m < count; ++m)
+      for (int row = 0; row < 8; ++row) {
+        const Operand& at = i.operands[1];
+        const std::uint64_t address = (at.slot >= 0 ? reg(active[8 * m + row], at.slot) : 0) + at.value;
+        std::memcpy(matrices[m][row].data(), shared(address & 0xffffffff, 16), 16);
+      }
+    for (int lane = 0; lane < 32; ++lane)
+      for (int m = 0; m < count; ++m) {
+        std::uint64_t word = 0;
+        for (int k = 0; k < 2; ++k) {
+          const int a = lane / 4, b = lane % 4 * 2 + k;
+          word |= static_cast<std::uint64_t>(transposed ? matrices[m][b][a] : matrices[m][a][b]) << (16 * k);
+        }
+        reg(active[lane], i.operands[0].items[m].slot) = word;
+      }
+  }
+
+  void mma(const Instruction& i, const std::vector<int>& active) {
+    whole_warp(active);
+    const std::string shape = i.parts[2], type = i.parts[i.parts.size() - 3];
+    const int depth = std::stoi(shape.substr(shape.find('k') + 1)), packed = type == "tf32" ? 1 : 32 / bits_of(type);
+    const bool floating = type[0] != 's' && type[0] != 'u';
+    double a[16][32], b[32][8];
+    auto element = [&](std::uint64_t word, int k) {
+      if (type == "tf32") return number(word & 0xffffe000u, "f32");
+      return number(word >> (32 / packed * k), type);
+    };
+    for (int lane = 0; lane < 32; ++lane)
+      for (int k = 0; k < packed; ++k) {
+        for (int r = 0; r < 4; ++r) a[lane / 4 + 8 * (r % 2)][lane % 4 * packed + k + 4 * packed * (r / 2)] = element(get(active[lane], i.operands[1].items[r]), k);
+        for (int r = 0; r < 2; ++r) b[lane % 4 * packed + k + 4 * packed * r][lane / 4] = element(get(active[lane], i.operands[2].items[r]), k);
+      }
+    for (int lane = 0; lane < 32; ++lane)
+      for (int r = 0; r < 4; ++r) {
+        const int row = lane / 4 + 8 * (r / 2), column = lane % 4 * 2 + r % 2;
+        const std::uint64_t c = get(active[lane], i.operands[3].items[r]);
+        double sum = floating ? number(c, "f32") : number(c, "s32");
+        for (int k = 0; k < depth; ++k) sum += a[row][k] * b[k][column];
+        reg(active[lane], i.operands[0].items[r].slot) = floating ? float_bits(sum, "f32") : cut(static_cast<std::uint64_t>(static_cast<std::int64_t>(sum)), 32);
+      }
+  }
+
+  void async_copy(const Instruction& i, const std::vector<int>& active) {
+    for (int t : active) {
+      Thread& thread = state_[t];
+      if (has(i, "commit_group")) {
+        thread.groups.push_back(std::move(thread.open));
+        thread.open.clear();
+      } else if (has(i, "wait_group")) {
+        while (thread.groups.size() > get(t, i.operands[0])) {
+          for (const Copy& copy : thread.groups.front()) {
+            std::uint8_t* target = shared(copy.target, copy.bytes);
+            std::memset(target, 0, copy.bytes);
+            if (copy.existing > 0) std::memcpy(target, global_part(copy.source, copy.existing, copy.bytes), copy.existing);
+          }
+          thread.groups.pop_front();
+        }
+      } else {
+        auto address = [&](const Operand& at) { return (at.slot >= 0 ? reg(t, at.slot) : 0) + at.value; };
+        const auto bytes = static_cast<unsigned>(get(t, i.operands[2]));
+        const auto existing = i.operands.size() > 3 ? static_cast<unsigned>(get(t, i.operands[3])) : bytes;
+        if (existing > bytes) throw std::runtime_error("an asynchronous copy reads more than it writes");
+        if (existing > 0) global_part(address(i.operands[1]), existing, bytes);
+        thread.open.push_back({address(i.operands[0]) & 0xffffffff, address(i.operands[1]), bytes, existing});
+      }
+    }
+  }
+  const std::uint8_t* global_part(std::uint64_t address, unsigned existing, unsigned alignment) {
+    for (const auto& [begin, end] : ranges_)
+      if (address >= begin && address + existing <= end) {
+        if (address % alignment != 0) throw std::runtime_error("misaligned asynchronous copy");
+        return reinterpret_cast<const std::uint8_t*>(address);
+      }
+    throw std::runtime_error("an asynchronous copy reads outside every tensor");
+  }
+
+  void shuffle(const Instruction& i, const std::vector<int>& active) {
+    whole_warp(active);
+    std::array<std::uint64_t, 32> values{};
+    for (int lane = 0; lane < 32; ++lane) values[lane] = get(active[lane], i.operands[1]);
+    for (int lane = 0; lane < 32; ++lane) {
+      const auto amount = static_cast<int>(get(active[lane], i.operands[2]));
+      reg(active[lane], i.operands[0].slot) = values[has(i, "bfly") ? lane ^ amount : amount & 31];
+    }
+  }
+
+  void atomic(const Instruction& i, const std::vector<int>& active) {
+    const bool returns = i.name == "atom";
+    const std::string& type = i.parts.back();
+    const std::string operation = has(i, "noftz") ? "add" : i.parts[i.parts.size() - 2];
+    const unsigned bytes = static_cast<unsigned>(bits_of(type)) / 8;
+    for (int t : active) {
+      const Operand& at = i.operands[returns ? 1 : 0];
+      std::uint8_t* place = global(reg(t, at.slot) + at.value, bytes);
+      std::uint64_t old = 0;
+      std::memcpy(&old, place, bytes);
+      const std::uint64_t x = get(t, i.operands[returns ? 2 : 1]);
+      std::uint64_t fresh = x;
+      if (operation == "cas") fresh = old == cut(x, 8 * static_cast<int>(bytes)) ? get(t, i.operands[3]) : old;
+      else if (operation != "exch") fresh = binary(operation, type, old, x);
+      std::memcpy(place, &fresh, bytes);
+      if (returns) reg(t, i.operands[0].slot) = old;
+    }
+  }
+
+  std::uint64_t binary(const std::string& name, const std::string& type, std::uint64_t a, std::uint64_t b) {
+    const int bits = bits_of(type);
+    if (is_float_type(type)) {
+      const double x = number(a, type), y = number(b, type);
+      if (name == "add") return float_bits(type == "f32" ? static_cast<float>(x) + static_cast<float>(y) : x + y, type);
+      if (name == "sub") return float_bits(type == "f32" ? static_cast<float>(x) - static_cast<float>(y) : x - y, type);
+      if (name == "mul") return float_bits(type == "f32" ? static_cast<float>(x) * static_cast<float>(y) : x * y, type);
+      if (name == "div") return float_bits(type == "f32" ? static_cast<float>(x) / static_cast<float>(y) : x / y, type);
+      if (name == "min") return float_bits(std::fmin(x, y), type);
+      if (name == "max") return float_bits(std::fmax(x, y), type);
+      if (name == "copysign") return float_bits(std::copysign(y, x), type);
+      throw std::runtime_error("unknown float operation");
+    }
+    const std::int64_t sa = extend(a, bits), sb = extend(b, bits);
+    const std::uint64_t ua = cut(a, bits), ub = cut(b, bits);
+    const bool is_signed = type[0] == 's';
+    if (name == "add") return cut(a + b, bits);
+    if (name == "sub") return cut(a - b, bits);
+    if (name == "mul") return cut(a * b, bits);
+    if (name == "div") return cut(is_signed ? static_cast<std::uint64_t>(sa / sb) : ua / ub, bits);
+    if (name == "rem") return cut(is_signed ? static_cast<std::uint64_t>(sa % sb) : ua % ub, bits);
+    if (name == "min") return is_signed ? cut(static_cast<std::uint64_t>(std::min(sa, sb)), bits) : std::min(ua, ub);
+    if (name == "max") return is_signed ? cut(static_cast<std::uint64_t>(std::max(sa, sb)), bits) : std::max(ua, ub);
+    if (name == "and") return ua & ub;
+    if (name == "or") return ua | ub;
+    if (name == "xor") return ua ^ ub;
+    const std::uint64_t amount = cut(b, 32);
+    if (name == "shl") return amount >= static_cast<unsigned>(bits) ? 0 : cut(a << amount, bits);
+    if (name == "shr") return is_signed ? cut(static_cast<std::uint64_t>(sa >> std::min<std::uint64_t>(amount, 63)), bits) : amount >= static_cast<unsigned>(bits) ? 0 : ua >> amount;
+    throw std::runtime_error("unknown integer operation");
+  }
+
+  bool compare(std::string how, const std::string& type, std::uint64_t a, std::uint64_t b) {
+    auto decide = [&](auto x, auto y) {
+      if (how == "eq") return x == y;
+      if (how == "ne") return x != y;
+      if (how == "lt" || how == "lo") return x < y;
+      if (how == "le" || how == "ls") return x <= y;
+      if (how == "gt" || how == "hi") return x > y;
+      return x >= y;
+    };
+    if (is_float_type(type)) {
+      const double x = number(a, type), y = number(b, type);
+      const bool unordered = std::isnan(x) || std::isnan(y);
+      if (how == "nan") return unordered;
+      if (how == "num") return !unordered;
+      if (how.size() == 3) {   // equ, ltu, ...: true when unordered
+        if (unordered) return true;
+        how.pop_back();
+      } else if (unordered) {
+        return false;
+      }
+      return decide(x, y);
+    }
+    if (type[0] == 's') return decide(extend(a, bits_of(type)), extend(b, bits_of(type)));
+    return decide(cut(a, bits_of(type)), cut(b, bits_of(type)));
+  }
+
+  std::uint64_t convert(const Instruction& i, int t) {
+    const std::string &to = i.parts[i.parts.size() - 2], &from = i.parts.back();
+    const std::uint64_t x = get(t, i.operands[1]);
+    if (to == "bf16x2" || to == "f16x2") {
+      const std::string half = to.substr(0, to.size() - 2);
+      return float_bits(number(get(t, i.operands[2]), "f32"), half) | float_bits(number(x, "f32"), half) << 16;
+    }
+    if (to == "tf32") return cut(x + 0x1000, 32) & 0xffffe000u;
+    if (!is_float_type(from)) {
+      const std::uint64_t wide = from[0] == 's' ? static_cast<std::uint64_t>(extend(x, bits_of(from))) : cut(x, bits_of(from));
+      if (!is_float_type(to)) return cut(wide, bits_of(to));
+      return float_bits(from[0] == 's' ? static_cast<double>(static_cast<std::int64_t>(wide)) : static_cast<double>(wide), to);
+    }
+    double value = number(x, from);
+    if (has(i, "rni") || has(i, "rzi") || has(i, "rmi") || has(i, "rpi")) {
+      value = has(i, "rni") ? std::nearbyint(value) : has(i, "rzi") ? std::trunc(value) : has(i, "rmi") ? std::floor(value) : std::ceil(value);
+    }
+    if (is_float_type(to)) return float_bits(value, to);
+    const int bits = bits_of(to);
+    if (std::isnan(value)) return 0;
+    const double low = to[0] == 's' ? -std::ldexp(1.0, bits - 1) : 0, high = std::ldexp(1.0, to[0] == 's' ? bits - 1 : bits);
+    if (value <= low) return cut(static_cast<std::uint64_t>(static_cast<std::int64_t>(low)), bits);
+    if (value >= high) return cut(to[0] == 's' ? (std::uint64_t{1} << (bits - 1)) - 1 : ~std::uint64_t{0}, bits);
+    return cut(to[0] == 's' ? static_cast<std::uint64_t>(static_cast<std::int64_t>(value)) : static_cast<std::uint64_t>(value), bits);
+  }
+
+  void move(const Instruction& i, int t) {
+    const Operand &to = i.operands[0], &from = i.operands[1];
+    const int bits = bits_of(i.parts.back());
+    if (to.kind == Operand::vector) {
+      const int each = bits / static_cast<int>(to.items.size());
+      for (std::size_t k = 0; k < to.items.size(); ++k)
+        if (to.items[k].slot >= 0) reg(t, to.items[k].slot) = cut(get(t, from) >> (each * static_cast<int>(k)), each);
+      return;
+    }
+    std::uint64_t value = 0;
+    if (from.kind == Operand::vector) {
+      const int each = bits / static_cast<int>(from.items.size());
+      for (std::size_t k = 0; k < from.items.size(); ++k) value |= cut(get(t, from.items[k]), each) << (each * static_cast<int>(k));
+    } else {
+      value = get(t, from);
+    }
+    reg(t, to.slot) = cut(value, bits);
+  }
+
+  double function(const std::string& name, double x) {
+    if (name == "ex2") return std::exp2(x);
+    if (name == "lg2") return std::log2(x);
+    if (name == "rcp") return 1 / x;
+    if (name == "rsqrt") return 1 / std::sqrt(x);
+    if (name == "sqrt") return std::sqrt(x);
+    if (name == "abs") return std::fabs(x);
+    if (name == "neg") return -x;
+    throw std::runtime_error("unknown function");
+  }
+
+  std::uint64_t compute(const Instruction& i, int t) {
+    const std::string& n = i.name;
+    const std::string& type = i.parts.back();
+    auto in = [&](std::size_t k) { return get(t, i.operands[k]); };
+    if (n == "cvt") return convert(i, t);
+    if (n == "selp") return in(3) & 1 ? in(1) : in(2);
+    if (n == "not") return cut(~in(1), bits_of(type));
+    if (n == "setp") return compare(i.parts[0], type, in(1), in(2));
+    if (n == "fma") {
+      const double a = number(in(1), type), b = number(in(2), type), c = number(in(3), type);
+      return float_bits(type == "f64" ? std::fma(a, b, c) : std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)), type);
+    }
+    if (n == "ex2" || n == "lg2" || n == "rcp" || n == "rsqrt" || n == "sqrt") return float_bits(function(n, number(in(1), type)), type);
+    if (n == "abs" || n == "neg") {
+      if (is_float_type(type)) return float_bits(function(n, number(in(1), type)), type);
+      const std::int64_t x = extend(in(1), bits_of(type));
+      return cut(static_cast<std::uint64_t>(n == "abs" && x >= 0 ? x : -x), bits_of(type));
+    }
+    if (n == "mul" || n == "mad") {
+      const bool wide = has(i, "wide"), high = has(i, "hi");
+      const int bits = is_float_type(type) ? 0 : bits_of(type);
+      std::uint64_t product;
+      if (bits == 0) return binary("mul", type, in(1), in(2));
+      if (wide) product = type[0] == 's' ? static_cast<std::uint64_t>(extend(in(1), bits) * extend(in(2), bits)) : cut(in(1), bits) * cut(in(2), bits);
+      else if (high && bits == 32) product = (type[0] == 's' ? static_cast<std::uint64_t>(extend(in(1), 32) * extend(in(2), 32)) : cut(in(1), 32) * cut(in(2), 32)) >> 32;
+      else if (high) product = static_cast<std::uint64_t>((static_cast<unsigned __int128>(in(1)) * in(2)) >> 64);
+      else product = in(1) * in(2);
+      if (n == "mad") product += in(3);
+      return cut(product, wide ? 2 * bits : bits);
+    }
+    if (n == "bfe") {
+      const auto position = in(2) & 255, length = in(3) & 255;
+      return cut(in(1) >> position, static_cast<int>(length));
+    }
+    if (n == "prmt") {
+      const std::uint64_t both = cut(in(1), 32) | cut(in(2), 32) << 32, selector = in(3);
+      std::uint64_t result = 0;
+      for (int k = 0; k < 4; ++k) result |= (both >> (8 * (selector >> (4 * k) & 7)) & 255) << (8 * k);
+      return result;
+    }
+    return binary(n, type, in(1), in(2));
+  }
+
+  void execute(const Instruction& i, const std::vector<int>& active) {
+    const std::string& n = i.name;
+    if (active.empty() && n != "bra") return;
+    if (n == "ld" || n == "st") return access(i, active, n == "ld");
+    if (n == "ldmatrix") return ldmatrix(i, active);
+    if (n == "mma") return mma(i, active);
+    if (n == "cp") return async_copy(i, active);
+    if (n == "shfl") return shuffle(i, active);
+    if (n == "atom" || n == "red") return atomic(i, active);
+    for (int t : active) {
+      if (n == "bra") state_[t].pc = i.operands[0].value;
+      else if (n == "ret") state_[t].done = true;
+      else if (n == "bar" || n == "barrier") state_[t].waiting = true;
+      else if (n == "mov") move(i, t);
+      else reg(t, i.operands[0].slot) = compute(i, t);
+    }
+  }
+
+  std::vector<Instruction> code_;
+  std::map<std::string, std::size_t> labels_;
+  std::map<std::string, int> slots_, parameters_;
+  int threads_ = 32;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges_;
+  std::vector<std::uint64_t> arguments_;
+  std::array<std::uint32_t, 3> grid_{}, ctaid_{};
+  std::vector<std::uint8_t> shared_;
+  std::vector<std::uint64_t> registers_;
+  std::vector<Thread> state_;
+};
+
+}  // namespace flextile::test
