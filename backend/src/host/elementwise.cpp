@@ -17,7 +17,7 @@ llvm::Type* like(llvm::Type* element, const llvm::Value* shape) {
 
 llvm::Value* unary_intrinsic(Lowering& l, llvm::Intrinsic::ID id, llvm::Value* x) { return l.builder.CreateUnaryIntrinsic(id, x); }
 
-/// Division by zero and the lowest number by -1 do not stop the program: the divisor 1 takes their place.
+/// Division by zero (0 is the result) and of the lowest number by -1 do not stop the program: the divisor 1 takes their place.
 llvm::Value* safe_divisor(Lowering& l, llvm::Value* a, llvm::Value* divisor, bool is_signed) {
   llvm::IRBuilder<>& b = l.builder;
   llvm::Value* bad = b.CreateICmpEQ(divisor, llvm::Constant::getNullValue(divisor->getType()));
@@ -90,7 +90,11 @@ llvm::Value* emit_integer(Lowering& l, Opcode opcode, llvm::Value* x, llvm::Valu
   if (opcode == Opcode::add) return b.CreateAdd(x, y);
   if (opcode == Opcode::sub) return b.CreateSub(x, y);
   if (opcode == Opcode::mul) return b.CreateMul(x, y);
-  if (opcode == Opcode::div) return with_sign ? b.CreateSDiv(x, safe_divisor(l, x, y, true)) : b.CreateUDiv(x, safe_divisor(l, x, y, false));
+  if (opcode == Opcode::div) {
+    llvm::Value* divisor = safe_divisor(l, x, y, with_sign);
+    llvm::Value* zero = llvm::Constant::getNullValue(y->getType());
+    return b.CreateSelect(b.CreateICmpEQ(y, zero), zero, with_sign ? b.CreateSDiv(x, divisor) : b.CreateUDiv(x, divisor));
+  }
   if (opcode == Opcode::rem) return with_sign ? b.CreateSRem(x, safe_divisor(l, x, y, true)) : b.CreateURem(x, safe_divisor(l, x, y, false));
   if (opcode == Opcode::min) return b.CreateBinaryIntrinsic(with_sign ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
   if (opcode == Opcode::max) return b.CreateBinaryIntrinsic(with_sign ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);

@@ -179,6 +179,10 @@ bool has_mask(const Operation& operation) { return operation.attributes.integer(
 
 std::optional<llvm::Value*> gather_condition(Lowering& l, const Operation& operation, const Point& point) {
   llvm::IRBuilder<>& b = l.builder;
+  for (std::size_t axis = 0; axis < l.type(operation.operands[0]).rank; ++axis) {
+    const Value index = operation.operands[1 + axis];
+    if (!l.plan.lazy[index.index] && l.type(index).rank > 0) return std::nullopt;   // computed in the sweep, not known before it
+  }
   const GatherIndices indices = gather_indices(l, operation, point);
   if (!indices.contiguous) return std::nullopt;
   const ViewValue& view = view_of(l, operation);

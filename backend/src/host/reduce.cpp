@@ -24,9 +24,8 @@ llvm::Value* combine(Lowering& l, std::string_view kind, ElementType element, ll
   if (kind == "and") return builder.CreateAnd(a, b);
   if (kind == "or") return builder.CreateOr(a, b);
   if (kind == "xor") return builder.CreateXor(a, b);
-  // The accumulator `a` starts as a number, so NaN in `b` is the one that must lose.
-  if (kind == "max" && floating) return builder.CreateSelect(builder.CreateFCmpOGT(b, a), b, a);
-  if (kind == "min" && floating) return builder.CreateSelect(builder.CreateFCmpOLT(b, a), b, a);
+  if (kind == "max" && floating) return builder.CreateMaxNum(a, b);   // the other one where one is NaN
+  if (kind == "min" && floating) return builder.CreateMinNum(a, b);
   if (kind == "max") return builder.CreateBinaryIntrinsic(with_sign ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, a, b);
   if (kind == "min") return builder.CreateBinaryIntrinsic(with_sign ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, a, b);
   throw InternalError("flextile: internal error: host back end: no reduction of kind \"" + std::string(kind) + "\"");
@@ -37,8 +36,7 @@ namespace {
 llvm::Constant* identity(std::string_view kind, ElementType element, llvm::Type* type) {
   if (is_float(element)) {
     if (kind == "prod") return llvm::ConstantFP::get(type, 1.0);
-    if (kind == "max") return llvm::ConstantFP::get(type, -std::numeric_limits<double>::infinity());
-    if (kind == "min") return llvm::ConstantFP::get(type, std::numeric_limits<double>::infinity());
+    if (kind == "max" || kind == "min") return llvm::ConstantFP::getNaN(type);   // loses against every number
     return llvm::ConstantFP::get(type, 0.0);
   }
   const unsigned bits = type->getScalarSizeInBits();
@@ -190,7 +188,6 @@ class GroupSweep {
     llvm::AllocaInst* accumulator = reduction.vectors[static_cast<std::size_t>(part)];
     if (accumulator->getAllocatedType() != x->getType()) {
       accumulator = reduction.rest;
-      x = combine(l_, reduction.kind, reduction.element, identity(reduction.kind, reduction.element, x->getType()), x);   // numbers only
       x = across_lanes(l_, reduction.kind, reduction.element, x);
     }
     llvm::Value* before = b.CreateLoad(accumulator->getAllocatedType(), accumulator);
