@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "normal_batch.hpp"
 #include "philox.hpp"
 #include "thread_pool.hpp"
 
@@ -13,7 +14,6 @@ namespace {
 using runtime::philox;
 using runtime::PhiloxBlock;
 
-constexpr std::int64_t piece = 1 << 14;                // elements a thread takes at a time: a multiple of 4
 constexpr double two_pi = 6.283185307179586;
 
 std::uint64_t resolve_seed(std::uint64_t seed) {
@@ -26,18 +26,9 @@ void normal_pair(double u, double v, double& a, double& b) {
   const double radius = std::sqrt(-2 * std::log(1 - u)), angle = two_pi * v;
   a = radius * std::cos(angle), b = radius * std::sin(angle);
 }
-void normal_pair(float u, float v, float& a, float& b) {
-  const float radius = std::sqrt(-2 * std::log(1 - u)), angle = static_cast<float>(two_pi) * v;
-  a = radius * std::cos(angle), b = radius * std::sin(angle);
-}
 
 struct NormalNumbers {
   std::uint64_t seed;
-  void make(std::uint64_t counter, float (&values)[4]) const {
-    const PhiloxBlock bits = philox(counter, seed);
-    normal_pair(runtime::uniform(bits.word[0]), runtime::uniform(bits.word[1]), values[0], values[1]);
-    normal_pair(runtime::uniform(bits.word[2]), runtime::uniform(bits.word[3]), values[2], values[3]);
-  }
   void make(std::uint64_t counter, double (&values)[4]) const {
     for (int half = 0; half < 2; ++half) {
       const PhiloxBlock bits = philox(counter * 2 + half, seed);
@@ -78,15 +69,44 @@ struct IntegerNumbers {
   }
 };
 
+/// The numbers of `count` counters from `first`.
+template <class Source, class Number>
+void make_batch(const Source& source, std::uint64_t first, int count, Number* values) {
+  for (int i = 0; i < count; ++i) {
+    Number four[4];
+    source.make(first + static_cast<std::uint64_t>(i), four);
+    std::memcpy(values + 4 * i, four, sizeof four);
+  }
+}
+void make_batch(const NormalNumbers& source, std::uint64_t first, int count, float* values) {
+  runtime::normal_batch(first, source.seed, count, values);
+}
+
+template <class T, class Number>
+T converted(Number number) {
+  return static_cast<T>(number);
+}
+/// Inline and without the case of NaN, which is never drawn.
+template <>
+bf16 converted<bf16, float>(float number) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &number, 4);
+  bf16 result;
+  result.bits = static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  return result;
+}
+
 /// Element i of the row-major tensor is number i % 4 of counter i / 4, whatever the threads.
 template <class T, class Number, class Source>
 void generate(T* values, std::int64_t count, const Source& source) {
-  runtime::parallel_for((count + piece - 1) / piece, 1, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t last = end * piece < count ? end * piece : count;
-    for (std::int64_t i = begin * piece; i < last; i += 4) {
-      Number four[4];
-      source.make(static_cast<std::uint64_t>(i / 4), four);
-      for (std::int64_t j = 0; j < 4 && i + j < last; ++j) values[i + j] = static_cast<T>(four[j]);
+  constexpr int counters = runtime::normal_batch_counters;
+  constexpr std::int64_t batch = 4 * counters;
+  runtime::parallel_for((count + batch - 1) / batch, 16, [&](std::int64_t begin, std::int64_t end) {
+    Number numbers[batch];
+    for (std::int64_t i = begin * batch; i < end * batch && i < count; i += batch) {
+      const std::int64_t length = count - i < batch ? count - i : batch;
+      make_batch(source, static_cast<std::uint64_t>(i / 4), static_cast<int>((length + 3) / 4), numbers);
+      for (std::int64_t j = 0; j < length; ++j) values[i + j] = converted<T>(numbers[j]);
     }
   });
 }

@@ -1,5 +1,6 @@
 // Everything of the runtime: devices, streams, tensors, kernels, launches. DLPack has its own header, dlpack.hpp.
 #pragma once
+#include <flextile/runtime/autotune.hpp>
 #include <flextile/runtime/device.hpp>
 #include <flextile/runtime/graph.hpp>
 #include <flextile/runtime/kernel_family.hpp>
