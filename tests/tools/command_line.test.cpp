@@ -63,14 +63,19 @@ TEST_CASE("what is misspelt gets the nearest name and exit code 2") {
   }
 }
 
-TEST_CASE("wrong names of masks, scores and targets list what there is") {
-  for (const char* arguments : {"inspect flex_attention --mask causle", "inspect flex_attention --score alibie", "inspect flex_attention --target sm_12",
-                                "inspect flex_attention --mask causal --emit ptxx"}) {
+TEST_CASE("wrong names of masks, scores, targets and stages list what there is") {
+  const std::array<std::array<const char*, 3>, 4> cases = {{
+      {"--mask causle", "causle", "sliding_window"},
+      {"--score alibie", "alibie", "softcap"},
+      {"--target sm_12", "sm_12", "sm_90a"},
+      {"--mask causal --emit ptxx", "ptxx", "did you mean ptx?"},
+  }};
+  for (const auto& [arguments, word, known] : cases) {
     CAPTURE(arguments);
-    const Result result = run(arguments);
+    const Result result = run(std::string("inspect flex_attention ") + arguments);
     CHECK(result.code == 2);
-    CHECK_MESSAGE(holds(result, "'"), result.text);
-    CHECK(!holds(result, "terminate"));
+    CHECK_MESSAGE(holds(result, word), result.text);
+    CHECK_MESSAGE(holds(result, known), result.text);
   }
 }
 
