@@ -58,7 +58,7 @@ template <class Lambda> class Kernel {
     Tracing tracing(function);
     boost::hana::unpack(types, [&](auto... type) { run<typename decltype(type)::type...>(function, std::make_index_sequence<sizeof...(type)>{}); });
     tracing.builder.return_values();
-    return settled(function);
+    return settled(tracing.builder);
   }
 
  private:
