@@ -2,10 +2,11 @@
 // programs go to the driver or to the thread pool. Nothing allocates, locks or waits on the way of a repeated launch.
 #include <flextile/runtime/launch.hpp>
 
-#include <atomic>
 #include <cstring>
 #include <limits>
 #include <string>
+
+#include <flextile/ir/identity.hpp>
 
 #include "argument_check.hpp"
 #include "cache_epoch.hpp"
@@ -138,10 +139,7 @@ bool is_empty(const Grid& grid) { return grid.x == 0 || grid.y == 0 || grid.z ==
 }  // namespace
 }  // namespace runtime
 
-std::uint64_t new_kernel_identity() {
-  static std::atomic<std::uint64_t> last{0};
-  return ++last;
-}
+std::uint64_t new_kernel_identity() { return ir::new_identity(); }
 
 void launch(const Stream& stream, const LoadedKernel& kernel, Grid grid, const Argument* arguments, std::size_t count) {
   const CompiledKernel& compiled = kernel.compiled();

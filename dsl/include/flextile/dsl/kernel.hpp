@@ -6,6 +6,7 @@
 #include <boost/hana/unpack.hpp>
 
 #include <flextile/dsl/function.hpp>
+#include <flextile/ir/identity.hpp>
 
 namespace flextile {
 
@@ -46,6 +47,8 @@ template <class Lambda> class Kernel {
   }
 
   const std::string& name() const { return name_; }
+  /// Equal for copies only: a launch that has seen it before does not trace.
+  std::uint64_t identity() const { return identity_; }
   /// One entry per parameter of the lambda. Facts are as when nothing is known.
   const std::vector<ir::Parameter>& signature() const { return signature_; }
   ir::Function trace() const { return trace(signature_); }
@@ -69,6 +72,7 @@ template <class Lambda> class Kernel {
   static constexpr auto types = LambdaSignature<Lambda>::types;
   std::string name_;
   std::vector<ir::Parameter> signature_;
+  std::uint64_t identity_ = ir::new_identity();
 };
 
 /// Names a lambda as a kernel. It is traced when it is first launched, once per variant.
