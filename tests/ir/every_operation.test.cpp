@@ -121,9 +121,9 @@ Function shared_function() {
   one({.opcode = Opcode::async_wait, .operands = {token}, .attributes = {{AttributeName::pending, std::int64_t{0}}}}, {});
   one({.opcode = Opcode::barrier}, {});
   Value tile = one({.opcode = Opcode::shared_load, .operands = {buffer, zero}}, {Type::tile(ElementType::f16, {32, 64})});
-  function.set_layout(tile, {{{2, 1, 1}, {8, 1, 16}}, {{32, 1, 2}}, {{4, 0, 8}}});
+  function.set_layout(tile, {{{2, 1, 1}, {8, 0, 1}}, {{32, 1, 2}}, {{4, 0, 8}}});
   Value other = one({.opcode = Opcode::convert_layout, .operands = {tile}}, {Type::tile(ElementType::f16, {32, 64})});
-  function.set_layout(other, {{{4, 0, 1}}, {{8, 0, 4}, {4, -1, 0}}, {{4, 1, 16}}});
+  function.set_layout(other, {{{4, 0, 1}, {16, 1, 1}}, {{8, 0, 4}, {4, -1, 0}}, {{4, 1, 16}}});
   one({.opcode = Opcode::shared_store, .operands = {single, zero, other}}, {});
   BlockId producer = function.add_block(), consumer = function.add_block();
   builder.create({.opcode = Opcode::roles,

@@ -126,9 +126,28 @@ TEST_CASE("broken structure is found") {
     Fixture f;
     f.function.set_layout(f.function.operation(f.neg).results[0], Layout{});
     f.function.layouts.clear();
-    CHECK(contains(verdict(f.function), "has layout 0, which is not in the table"));
+    CHECK(contains(verdict(f.function), "layout 0 is not in the table"));
   }
   SUBCASE("no body at all") { CHECK(contains(verdict(Function{}), "the function has no body")); }
+}
+
+TEST_CASE("a layout that does not fit its tile is found") {
+  auto with = [](Layout layout) {
+    Function function("f", {});
+    Builder builder(function);
+    Value tile = builder.splat(Type::tile(ElementType::f32, {8, 96}), 0.0);
+    builder.return_values();
+    function.set_layout(tile, layout);
+    return verdict(function);
+  };
+  CHECK(with({{{3, 1, 32}, {2, 0, 4}}, {{32, 1, 1}}, {{4, 0, 1}}}) == "right");
+  CHECK(with({{{3, 1, 32}, {8, 0, 1}}, {{32, 1, 1}}, {{4, -1, 0}}}) == "right");
+  CHECK(contains(with({{{3, 1, 32}, {4, 0, 2}}, {{16, 1, 1}}, {{4, 0, 1}}}), "the layout has 16 lanes, must have 32"));
+  CHECK(contains(with({{{3, 1, 32}}, {{32, 1, 1}}, {{8, 0, 1}}}), "the layout has 8 warps, the function 4"));
+  CHECK(contains(with({{{3, 1, 32}}, {{32, 1, 1}}, {{4, 0, 1}}}), "the layout reaches 4 elements of axis 0, the type is tile<8x96xf32>"));
+  CHECK(contains(with({{{3, 1, 33}, {2, 0, 4}}, {{32, 1, 1}}, {{4, 0, 1}}}), "the layout reaches 32 elements of axis 1"));
+  CHECK(contains(with({{{3, 1, 32}, {2, 2, 4}}, {{32, 1, 1}}, {{4, 0, 1}}}), "the layout names axis 2"));
+  CHECK(contains(with({{{0, 1, 32}}, {{32, 1, 1}}, {{4, 0, 1}}}), "must be at least 1"));
 }
 
 TEST_CASE("every operation's rule is checked: a dropped operand, a dropped result, another type") {

@@ -113,6 +113,7 @@ class LayoutChoice {
   }
 
   void join_operation(const Operation& operation) {
+    if (ir::has(operation.opcode, ir::terminator)) return;   // joined by the operation around it
     std::vector<Value> together = operation.operands;
     switch (operation.opcode) {
       case Opcode::dot: together = {operation.operands[2], operation.results[0]}; break;
@@ -121,7 +122,8 @@ class LayoutChoice {
       case Opcode::while_:
       case Opcode::if_: return join_carried(operation);
       default:
-        if (is_shape_operation(operation.opcode)) return;
+        // What a block passes on belongs to the operation around it; its values have shapes of their own.
+        if (is_shape_operation(operation.opcode) || ir::has(operation.opcode, ir::terminator)) return;
         together.insert(together.end(), operation.results.begin(), operation.results.end());
     }
     join_all(together);

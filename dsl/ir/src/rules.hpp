@@ -82,6 +82,8 @@ std::string roles_rule(const Rule& rule);
 
 /// "" or what is wrong with a type by itself: extents of 1 and more, at most max_tile_elements.
 std::string type_violation(const Type& type);
+/// "" or what is wrong with a layout for a tile of this type: 32 lanes, as many warps as there are, every element held.
+std::string layout_violation(const Layout& layout, const Type& type, int num_warps);
 /// The values that a block's terminator passes on, or null while the block has none.
 const Operation* terminator_of(const Function& function, BlockId block);
 

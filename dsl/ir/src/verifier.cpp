@@ -48,9 +48,13 @@ class Verifier {
     if (definition.operation != defining || definition.block != block || definition.position != position) {
       return fail(operation, join("value ", value.index, " is recorded as defined elsewhere"));
     }
-    int layout = function_.layout_of(value);
-    if (layout >= static_cast<int>(function_.layouts.size()))
-      return fail(operation, join("value ", value.index, " has layout ", layout, ", which is not in the table"));
+    if (int layout = function_.layout_of(value); layout >= 0) {
+      std::string which = join("value ", value.index, ": ");
+      if (layout >= static_cast<int>(function_.layouts.size()))
+        return fail(operation, join(which, "layout ", layout, " is not in the table"));
+      std::string wrong = layout_violation(function_.layouts[layout], function_.type(value), function_.num_warps);
+      if (!wrong.empty()) return fail(operation, which + wrong);
+    }
     defined_[value.index] = visible_[value.index] = true;
     scope.push_back(value);
     return true;
