@@ -66,11 +66,6 @@ ThreadPool& ThreadPool::instance() {
 
 ThreadPool::ThreadPool() : wanted_(threads_of_environment() - 1) {}
 
-int ThreadPool::threads() {
-  std::lock_guard lock(mutex_);
-  return wanted_ + 1;
-}
-
 void ThreadPool::resize(int threads) {
   if (threads < 1 || threads > most_threads)
     throw ArgumentError("flextile: set_host_threads: count is " + std::to_string(threads) + " and must be from 1 to " +

@@ -1,5 +1,6 @@
 // The threads that run host kernels. The caller works too, so nested and concurrent calls always make progress.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -14,7 +15,7 @@ class ThreadPool {
   /// The process's pool, with host_threads() threads, the caller among them.
   static ThreadPool& instance();
 
-  int threads();
+  int threads() const { return wanted_.load(std::memory_order_relaxed) + 1; }
   void resize(int threads);
   /// Calls body for pieces that together are 0 <= i < count, in order of starting, from several threads; returns when all
   /// are done. The first exception of a piece is thrown here, after the others have stopped.
@@ -31,7 +32,7 @@ class ThreadPool {
   std::condition_variable wake_;
   std::vector<Job*> jobs_;
   int started_ = 0;   // worker threads that exist
-  int wanted_ = 0;    // worker threads that may work: threads - 1
+  std::atomic<int> wanted_;   // worker threads that may work: threads - 1
 };
 
 /// parallel_for(n, piece, [&](begin, end) {...}).
