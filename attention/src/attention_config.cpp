@@ -21,7 +21,7 @@ struct Limits {
 
 Limits limits_of(const AttentionShape& shape, const Target& target) {
   const int dim = std::max(shape.dim, shape.value_dim);
-  if (!target.is_gpu()) return dim > 128 ? Limits{64, 64, 1, 1} : Limits{64, 128, 1, 1};
+  if (!target.is_gpu()) return dim > 128 ? Limits{64, 64, 1, 1} : Limits{128, 128, 1, 1};
   if (shape.element == ElementType::f32) return dim > 64 ? Limits{32, 32, 4, 2} : Limits{64, 32, 4, 2};
   if (dim > 192) return {64, 32, 4, 2};
   if (dim > 128) return {64, 64, 4, 2};

@@ -1,6 +1,6 @@
-// build_block_mask: classify all tiles, then list the visible ones, in at most 64 MiB beside the result.
+// build_block_mask: classify all tiles, then list the visible ones, in bounded memory beside the result.
 //
-// The tile classes of as many rows of tiles as fit into 32 MiB are a chunk. Small tables have a fixed pitch: one pass
+// The tile classes of as many rows of tiles as fit into the workspace are a chunk. Small tables have a fixed pitch: one pass
 // over the chunks fills them and nothing waits. Larger ones are packed: a first pass counts, the host adds up where the
 // lists start (the one synchronisation), and a second pass fills. Classes are kept between the passes where one chunk
 // holds them all, else computed again.
@@ -18,8 +18,6 @@
 namespace flextile {
 namespace attention {
 namespace {
-
-constexpr std::int64_t chunk_bytes = 32 << 20;
 
 template <class Kernel> const KernelFamily& family_of(const Kernel& kernel, const char* name) {
   static auto& families = *new KernelFamilies<Kernel>;      // lives as long as the process: kernels may run until its end
@@ -42,7 +40,7 @@ struct Chunk {
   std::int64_t first_group, groups, first_row, rows;
 };
 
-std::vector<Chunk> chunks_of(const Build& build) {
+std::vector<Chunk> chunks_of(const Build& build, std::int64_t chunk_bytes) {
   const std::int64_t groups = build.batch * build.heads, group_bytes = build.rows * build.columns;
   std::vector<Chunk> chunks;
   if (group_bytes <= chunk_bytes) {
@@ -101,7 +99,7 @@ std::vector<i64> packed_starts(const std::vector<i32>& counts, i64& total) {
 
 }  // namespace
 
-void build_lists(const ir::Mod& mod, const BlockMask& mask, TileLists& rows, TileLists& columns) {
+void build_lists(const ir::Mod& mod, const BlockMask& mask, std::int64_t workspace, TileLists& rows, TileLists& columns) {
   const auto [batch, heads, q_len, kv_len] = mask.shape();
   const Device device = mask.device();
   const Build build{mod, batch, heads, q_len, kv_len, mask.q_tiles(), mask.kv_tiles(), {mod.fragment, mask.q_block(), mask.kv_block()}, device.stream()};
@@ -111,7 +109,7 @@ void build_lists(const ir::Mod& mod, const BlockMask& mask, TileLists& rows, Til
   rows.counts = zeros<i32>(device, {batch, heads, build.rows});
   columns.starts = empty<i64>(device, {batch, heads, build.columns});
   columns.counts = zeros<i32>(device, {batch, heads, build.columns});
-  const std::vector<Chunk> chunks = chunks_of(build);
+  const std::vector<Chunk> chunks = chunks_of(build, workspace);
   TensorRef classes = classes_for(build, chunks.front());
   auto classes_of = [&](const Chunk& chunk, bool known) {
     TensorRef part = classes.slice(0, 0, chunk.groups).slice(1, 0, chunk.rows);
@@ -157,7 +155,7 @@ BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& options) {
   attention::check_mod_device(mod, mask.device_, caller);
   mask.mod_ = static_cast<ir::Mod&&>(mod);
   mask.remember_versions();
-  attention::build_lists(mask.mod_, mask, mask.rows_, mask.columns_);
+  attention::build_lists(mask.mod_, mask, options.workspace, mask.rows_, mask.columns_);
   return mask;
 }
 

@@ -38,8 +38,8 @@ class TileTable {
 /// The lists by column of a table whose rows come in `groups` of `rows` and hold tiles below `columns`.
 TileTable transpose(const TileTable& table, std::int64_t groups, std::int64_t rows, std::int64_t columns);
 
-/// The lists of a mask whose sizes, blocks and device are set, by its mod.
-void build_lists(const ir::Mod& mod, const BlockMask& mask, TileLists& rows, TileLists& columns);
+/// The lists of a mask whose sizes, blocks and device are set, by its mod, with at most `workspace` bytes beside them.
+void build_lists(const ir::Mod& mod, const BlockMask& mask, std::int64_t workspace, TileLists& rows, TileLists& columns);
 
 /// The table on `device` as [batch, heads, rows] lists of tiles below `columns`: pitched while that is at most 16 MiB.
 TileLists upload(const TileTable& table, std::int64_t batch, std::int64_t heads, std::int64_t rows, std::int64_t columns, const Device& device);

@@ -102,6 +102,7 @@ TEST_CASE("options of create_block_mask") {
   CHECK(says(build({.q_len = 5, .kv_len = -1}), {"kv_len is -1"}));
   CHECK(says(build({.q_len = 5, .kv_len = 5, .q_block = 7}), {"q_block is 7", "8 to 256"}));
   CHECK(says(build({.q_len = 5, .kv_len = 5, .kv_block = 257}), {"kv_block is 257", "8 to 256"}));
+  CHECK(says(build({.q_len = 5, .kv_len = 5, .workspace = 3}), {"workspace is 3", "1024"}));
   CHECK(says(build({.batch = 0, .q_len = 5, .kv_len = 5}), {"batch is 0"}));
 }
 

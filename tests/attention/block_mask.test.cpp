@@ -135,6 +135,21 @@ TEST_CASE("a table above 16 MiB is packed") {
       }
       CHECK(std::vector<i32>(entries.begin() + starts[row], entries.begin() + starts[row] + counts[row]) == expected);
     }
+    // Chunks of 455 rows of tiles give the same lists.
+    const BlockMask in_chunks =
+        create_block_mask(window, {.q_len = 18400, .kv_len = 18396, .q_block = 8, .kv_block = 8, .workspace = 1 << 20, .device = device});
+    CHECK(in_chunks.rows().entries.to_host() == entries);
+    CHECK(in_chunks.rows().starts.to_host() == starts);
+    CHECK(in_chunks.columns().entries.to_host() == mask.columns().entries.to_host());
+    CHECK(in_chunks.columns().counts.to_host() == mask.columns().counts.to_host());
+  }
+}
+
+TEST_CASE("little memory: the same lists in chunks of rows and of heads") {
+  for (const Device& device : Device::all()) {
+    const auto per_head = [](auto b, auto h, auto q, auto kv) { return q - kv <= 20 * h && kv - q <= 30 * b; };
+    check_lists(per_head, {.batch = 2, .heads = 3, .q_len = 290, .kv_len = 257, .q_block = 8, .kv_block = 8, .workspace = 1024, .device = device});
+    check_lists(per_head, {.batch = 3, .heads = 5, .q_len = 130, .kv_len = 100, .q_block = 8, .kv_block = 8, .workspace = 1024, .device = device});
   }
 }
 

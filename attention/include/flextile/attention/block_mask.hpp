@@ -24,6 +24,7 @@ struct BlockMaskOptions {
   std::int64_t kv_len = 0;
   int q_block = 128;               // rows of a tile, 8 to 256
   int kv_block = 128;              // columns of a tile, 8 to 256
+  std::int64_t workspace = 64 << 20;   // bytes that building may use beside the result
   std::optional<Device> device{};  // where the mask is built and used; default: where the captured tensors are, else Device::best()
 };
 
@@ -112,8 +113,8 @@ std::ostream& operator<<(std::ostream& stream, const BlockMask& mask);
 /// Behind create_block_mask: `mod` is a mask mod.
 BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& options);
 
-/// Evaluates mask_mod(b, h, q, kv) on every position once, on the mask's device, and lists the tiles. Beside the result
-/// it needs at most 64 MiB. A tile at the edge is full when each of its existing scores is visible.
+/// Evaluates mask_mod(b, h, q, kv) on every position, on the mask's device, and lists the tiles. Beside the result it needs
+/// at most `workspace` bytes. A tile at the edge is full when each of its existing scores is visible.
 template <class MaskMod> BlockMask create_block_mask(const MaskMod& mask_mod, const BlockMaskOptions& options) {
   return build_block_mask(erase_mask(mask_mod), options);
 }
