@@ -7,6 +7,7 @@
 #include "scanner.hpp"
 #include "structure.hpp"
 #include "text.hpp"
+#include "type_text.hpp"
 
 namespace flextile::ir {
 namespace {
@@ -28,7 +29,7 @@ class Parser {
       } else if (scanner_.take("layout")) {
         scanner_.integer("the next layout number,", static_cast<std::int64_t>(layouts.size()), static_cast<std::int64_t>(layouts.size()));
         scanner_.expect("=");
-        layouts.push_back(parse_layout());
+        layouts.push_back(read_layout(scanner_));
       } else {
         break;
       }
@@ -44,123 +45,6 @@ class Parser {
   }
 
  private:
-  Digit parse_digit() {
-    Digit digit;
-    digit.size = static_cast<std::int32_t>(scanner_.integer("a digit's size", 1, max_int32));
-    scanner_.expect(":");
-    if (scanner_.take("*")) return digit;
-    digit.stride = static_cast<std::int32_t>(scanner_.integer("a stride", 0, max_int32));
-    scanner_.expect("@");
-    digit.axis = static_cast<std::int32_t>(scanner_.integer("an axis", 0, max_tile_rank - 1));
-    return digit;
-  }
-
-  std::vector<Digit> parse_digits(std::string_view name) {
-    std::vector<Digit> digits;
-    scanner_.expect(name);
-    scanner_.expect("[");
-    if (scanner_.take("]")) return digits;
-    do digits.push_back(parse_digit());
-    while (scanner_.take(","));
-    scanner_.expect("]");
-    return digits;
-  }
-
-  Layout parse_layout() {
-    Layout layout;
-    layout.registers = parse_digits("registers");
-    layout.lanes = parse_digits("lanes");
-    layout.warps = parse_digits("warps");
-    return layout;
-  }
-
-  bool parse_element(std::string_view text, ElementType& element) {
-    for (int i = 0; i < element_type_count; ++i) {
-      if (name(static_cast<ElementType>(i)) != text) continue;
-      element = static_cast<ElementType>(i);
-      return true;
-    }
-    return false;
-  }
-
-  ElementType expect_element() {
-    ElementType element{};
-    TextPosition position = scanner_.position();
-    std::string_view text = scanner_.word("an element type");
-    if (!parse_element(text, element))
-      Scanner::fail_at(position, join("expected an element type (i1, i32, bf16, f32, ...), found \"", text, "\""));
-    return element;
-  }
-
-  // "128x64xbf16" or "128x64xptr": extents, then a word. The scanner sees it as one word.
-  Shape parse_extents(std::string_view& text, TextPosition position) {
-    Shape shape;
-    while (!text.empty() && text.front() >= '0' && text.front() <= '9') {
-      std::int64_t extent = 0;
-      std::size_t used = 0;
-      for (; used < text.size() && text[used] >= '0' && text[used] <= '9'; ++used) {
-        extent = 10 * extent + (text[used] - '0');
-        if (extent > max_int32) Scanner::fail_at(position, join("expected an extent from 1 to ", max_int32));
-      }
-      if (used == text.size() || text[used] != 'x') Scanner::fail_at(position, "expected \"x\" after an extent, as in tile<128x64xbf16>");
-      shape.push_back(static_cast<std::int32_t>(extent));
-      text.remove_prefix(used + 1);
-    }
-    return shape;
-  }
-
-  void check_rank(const Shape& shape, std::size_t most, TextPosition position) {
-    if (shape.size() > most) Scanner::fail_at(position, join("expected at most ", most, " axes, found ", shape.size()));
-  }
-
-  Type parse_type() {
-    TextPosition position = scanner_.position();
-    std::string_view text = scanner_.word("a type");
-    ElementType element{};
-    if (parse_element(text, element)) return Type::scalar(element);
-    if (text == "token") return Type::token();
-    if (text == "ptr") return Type::pointer(expect_pointee());
-    if (text != "tile" && text != "view" && text != "shared") {
-      Scanner::fail_at(position,
-                       join("expected a type (f32, tile<64xf32>, ptr<f32>, view<2xf32>, shared<2x64xf32> or token), found \"", text, "\""));
-    }
-    scanner_.expect("<");
-    TextPosition inside = scanner_.position();
-    std::string_view rest = scanner_.word("extents and an element type");
-    Shape shape = parse_extents(rest, inside);
-    if (text == "tile" && rest == "ptr") {
-      check_rank(shape, max_tile_rank, inside);
-      Type type = Type::pointer(expect_pointee(), shape);
-      scanner_.expect(">");
-      if (shape.empty()) Scanner::fail_at(inside, "expected extents, as in tile<64xptr<f32>>");
-      return type;
-    }
-    if (!parse_element(rest, element)) Scanner::fail_at(inside, join("expected an element type after the extents, found \"", rest, "\""));
-    scanner_.expect(">");
-    if (text == "tile") {
-      check_rank(shape, max_tile_rank, inside);
-      if (shape.empty()) Scanner::fail_at(inside, "expected extents, as in tile<64xf32>");
-      return Type::tile(element, shape);
-    }
-    if (text == "view") {
-      if (shape.size() != 1 || shape[0] > max_view_rank)
-        Scanner::fail_at(inside, join("expected the number of axes, from 0 to ", max_view_rank, ", as in view<2xf32>"));
-      return Type::view(element, shape[0]);
-    }
-    if (shape.empty()) Scanner::fail_at(inside, "expected the number of stages, as in shared<3x64x64xf32>");
-    check_rank(shape, max_tile_rank + 1, inside);
-    int stages = shape[0];
-    shape.erase(shape.begin());
-    return Type::shared(element, shape, stages);
-  }
-
-  ElementType expect_pointee() {
-    scanner_.expect("<");
-    ElementType element = expect_element();
-    scanner_.expect(">");
-    return element;
-  }
-
   void parse_value_layout(Value value) {
     if (!scanner_.take("#")) return;
     std::int64_t last = static_cast<std::int64_t>(function_.layouts.size()) - 1;
@@ -205,7 +89,7 @@ class Parser {
       Parameter parameter;
       if (scanner_.sees("\"")) parameter.name = scanner_.quoted("a name");
       scanner_.expect(":");
-      parameter.type = parse_type();
+      parameter.type = read_type(scanner_);
       parameter_layouts.push_back(scanner_.take("#") ? scanner_.integer("a layout", 0, static_cast<std::int64_t>(layouts.size()) - 1) : -1);
       if (scanner_.take("{")) parse_facts(parameter);
       parameters.push_back(std::move(parameter));
@@ -286,7 +170,7 @@ class Parser {
       TextPosition position = scanner_.position();
       std::uint32_t number = value_name();
       scanner_.expect(":");
-      Value value = function_.add_argument(block, parse_type());
+      Value value = function_.add_argument(block, read_type(scanner_));
       parse_value_layout(value);
       define(number, value, position);
     } while (scanner_.take(","));
@@ -339,7 +223,7 @@ class Parser {
     std::vector<std::int64_t> layouts;
     for (std::size_t i = 0; i < results.size(); ++i) {
       scanner_.expect(i ? "," : ":");
-      types.push_back(parse_type());
+      types.push_back(read_type(scanner_));
       layouts.push_back(scanner_.take("#") ? scanner_.integer("a layout", 0, static_cast<std::int64_t>(function_.layouts.size()) - 1) : -1);
     }
     if (scanner_.take("loc")) {
