@@ -34,7 +34,14 @@ class PtxEmulator {
         for (ctaid_[0] = 0; ctaid_[0] < grid[0]; ++ctaid_[0]) run_program(shared_bytes, last_warp_first);
   }
 
-  int threads() const { return threads_; }
+  /// One program of the grid.
+  void run_one(std::array<std::uint32_t, 3> id, std::array<std::uint32_t, 3> grid, const std::vector<std::uint64_t>& arguments, std::size_t shared_bytes,
+               bool last_warp_first = false) {
+    grid_ = grid;
+    ctaid_ = id;
+    arguments_ = arguments;
+    run_program(shared_bytes, last_warp_first);
+  }
 
  private:
   struct Operand {
@@ -528,6 +535,13 @@ class PtxEmulator {
     if (n == "cvt") return convert(i, t);
     if (n == "selp") return in(3) & 1 ? in(1) : in(2);
     if (n == "not") return cut(~in(1), bits_of(type));
+    if (n == "testp") {
+      const double x = number(in(1), type);
+      if (i.parts[0] == "infinite") return std::isinf(x);
+      if (i.parts[0] == "finite") return std::isfinite(x);
+      if (i.parts[0] == "notanumber") return std::isnan(x);
+      throw std::runtime_error("unknown test");
+    }
     if (n == "setp") return compare(i.parts[0], type, in(1), in(2));
     if (n == "fma") {
       const double a = number(in(1), type), b = number(in(2), type), c = number(in(3), type);
