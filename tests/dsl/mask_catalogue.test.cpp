@@ -70,8 +70,10 @@ TEST_CASE("block, tree and modality masks") {
   int length = 8, block = 2;   // BD3-LM: noised half, then clean half
   check_mask("block diffusion",
              [=](auto, auto, auto q, auto kv) {
-               auto q_clean = q >= length, kv_clean = kv >= length;
-               auto q_block = where(q_clean, q - length, q) / block, kv_block = where(kv_clean, kv - length, kv) / block;
+               auto q_clean = q >= length;
+               auto kv_clean = kv >= length;
+               auto q_block = where(q_clean, q - length, q) / block;
+               auto kv_block = where(kv_clean, kv - length, kv) / block;
                auto diagonal = q_clean == kv_clean && q_block == kv_block;
                auto offset = kv_clean && !q_clean && q_block > kv_block;
                auto causal = q_clean && kv_clean && q_block >= kv_block;
@@ -93,7 +95,8 @@ TEST_CASE("block, tree and modality masks") {
   HostTensor<i32> modality({2, 2, 2}, {2, 3, 7, 2, 0, 4, 6, 1});   // per batch: (offset, length) twice
   check_mask("transfusion", [modality](auto b, auto, auto q, auto kv) {
     auto inside = sum_over(2, [=](auto m) {
-      auto offset = modality(b, m, 0), span = modality(b, m, 1);
+      auto offset = modality(b, m, 0);
+      auto span = modality(b, m, 1);
       return where(q >= offset && kv < offset + span, 1, 0);
     });
     return q >= kv || inside > 0;
@@ -115,7 +118,8 @@ TEST_CASE("neighbourhoods on grids") {
     return std::abs(x - k % width) <= kw / 2 && std::abs(y - k / width) <= kh / 2;
   };
   auto natten = [=](auto, auto, auto q, auto kv) {
-    auto x = min(max(q % width, kw / 2), width - 1 - kw / 2), y = min(max(q / width, kh / 2), height - 1 - kh / 2);
+    auto x = min(max(q % width, kw / 2), width - 1 - kw / 2);
+    auto y = min(max(q / width, kh / 2), height - 1 - kh / 2);
     return abs(x - kv % width) <= kw / 2 && abs(y - kv / width) <= kh / 2;
   };
   check_mask("natten", natten, {1, 1, width * height, width * height}, natten_oracle);

@@ -36,8 +36,29 @@ struct TraceOptions {
   int num_warps = 4;   ///< threads per program / 32, on a GPU
 };
 
+/// Throws where an operation reads a value that was made in a loop or branch that does not enclose it.
+inline void check_scopes(ir::Builder& builder, ir::BlockId block, std::vector<bool>& visible) {
+  const ir::Function& function = builder.function();
+  std::vector<ir::Value> made = function.block(block).arguments;
+  for (ir::Value value : made) visible[value.index] = true;
+  for (ir::OperationId id : function.block(block).operations) {
+    const ir::Operation& operation = function.operation(id);
+    for (ir::Value operand : operation.operands) {
+      if (visible[operand.index]) continue;
+      builder.location = operation.location;
+      builder.fail("[scope] a value that was made inside a traced loop or branch is used outside of it: assign it to a Var that was made before the loop");
+    }
+    for (ir::BlockId inner : operation.blocks) check_scopes(builder, inner, visible);
+    for (ir::Value result : operation.results) visible[result.index] = true, made.push_back(result);
+  }
+  for (ir::Value value : made) visible[value.index] = false;
+}
+
 /// The function in its final form: values numbered in order, nothing left over from tracing.
-inline ir::Function settled(const ir::Function& function) {
+inline ir::Function settled(ir::Builder& builder) {
+  const ir::Function& function = builder.function();
+  std::vector<bool> visible(function.value_count());
+  check_scopes(builder, function.body(), visible);
   ir::Rewriter rewriter(function);
   rewriter.run([](ir::OperationId) { return false; });
   return rewriter.take();
@@ -56,7 +77,7 @@ template <class Body> ir::Function trace(std::string_view name, Body&& body, Tra
   Parameters parameters(function);
   body(parameters);
   tracing.builder.return_values();
-  return settled(function);
+  return settled(tracing.builder);
 }
 
 /// An argument of call(): a tile, scalar, expression, view, pointer or number.

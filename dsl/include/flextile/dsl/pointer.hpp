@@ -66,7 +66,7 @@ template <class P, class X> consteval bool fits_pointer() {
   using S = typename std::remove_cvref_t<P>::pointer_shape;
   if constexpr (S::rank >= 0 && shape_of<X>::rank >= 0) {
     static_assert(rules::shapes_fit<shape_of<X>, S>());
-    static_assert(rules::assignable_shape<typename Broadcast<shape_of<X>, S>::type, S>());
+    static_assert(rules::stretches_to_pointers<typename Broadcast<shape_of<X>, S>::type, S>());
   }
   return true;
 }

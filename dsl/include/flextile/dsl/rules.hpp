@@ -92,6 +92,16 @@ template <class Value, class Variable> consteval bool assignable_shape() {
   return true;
 }
 
+template <class Value, class Pointers> consteval bool stretches_to_pointers() {
+  static_assert(std::is_same_v<Value, Pointers>, "[memory] the shape of a value, mask or other must be the pointers' shape, or stretch to it");
+  return true;
+}
+
+template <class Value, class Target> consteval bool stretches_to() {
+  static_assert(std::is_same_v<Value, Target>, "[broadcast_to] only extents of 1 stretch, and new axes come in front");
+  return true;
+}
+
 template <int Value, int Variable> consteval bool assignable_element() {
   static_assert(Value == Variable, "[assign] the value's element type must be the variable's; cast it: a variable keeps its type");
   return true;

@@ -48,8 +48,7 @@ template <KernelOperand X> AnyTile bitcast(X&& x, ElementType element, Where whe
 /// Stretched to a shape; extents of 1 repeat, axes are matched from the last.
 template <int... Extents, KernelOperand X> auto broadcast_to(X&& x, Where where = Where::current()) {
   if constexpr (shape_of<X>::rank >= 0) {
-    static_assert(rules::shapes_fit<shape_of<X>, Shape<Extents...>>());
-    static_assert(rules::assignable_shape<typename Broadcast<shape_of<X>, Shape<Extents...>>::type, Shape<Extents...>>());
+    static_assert(rules::stretches_to<typename Broadcast<shape_of<X>, Shape<Extents...>>::type, Shape<Extents...>>());
   }
   ir::Builder& builder = builder_at(where);
   ir::Value value = emit_value(builder, static_cast<X&&>(x));

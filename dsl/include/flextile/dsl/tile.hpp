@@ -38,6 +38,8 @@ template <class T, class S, class E> ir::Value emit_settled(E&& expression, cons
 ///
 ///   Tile x = a * b + c;          // the statement's line goes into the IR
 template <class T, class S> class Tile {
+  static_assert(S::rank >= Dynamic::rank);   // makes the compiler check the shape
+
  public:
   static constexpr int code = element_code<T>;
   using element = T;

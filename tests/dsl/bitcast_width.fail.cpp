@@ -1,0 +1,4 @@
+// EXPECT: [bitcast] both element types must have the same number of bits
+#include <flextile/dsl/dsl.hpp>
+using namespace flextile;
+void f() { Tile x = bitcast<i16>(zeros<f32, 8>()); }

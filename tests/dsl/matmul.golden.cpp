@@ -1,0 +1,29 @@
+// RUN: --emit=tile --check-prefix=CHECK
+#include <flextile/dsl/dsl.hpp>
+
+#include "support/golden_main.hpp"
+using namespace flextile;
+
+template <int BM, int BN, int BK>
+inline const auto matmul = kernel("matmul", [](TensorView<const bf16, 2> a, TensorView<const bf16, 2> b, TensorView<bf16, 2> c) {
+  Scalar m = program_id(0) * BM;
+  Scalar n = program_id(1) * BN;
+  Var acc = zeros<f32, BM, BN>();
+  for (auto k : range(0, a.size(1), BK, {.stages = 4}))
+    acc = dot(a.load<BM, BK>(m, k), b.load<BK, BN>(k, n), acc);
+  c.store(cast<bf16>(acc), m, n);
+});
+ir::Function golden() { return matmul<128, 192, 64>.trace(); }
+
+// The variable that the loop assigns is its one carried value; the hint is on the loop.
+// CHECK-LABEL: func @matmul(
+// CHECK: %[[ZERO:[0-9]+]] = constant {value = 0.0} : tile<128x192xf32>
+// CHECK: %[[SIZE:[0-9]+]] = view_size %0 {axis = 1} : i32
+// CHECK: %[[ACC:[0-9]+]] = for {{.*}}, %[[SIZE]], {{.*}}, %[[ZERO]] {stages = 4} : tile<128x192xf32>
+// CHECK-NEXT: ^(%[[K:[0-9]+]]: i32, %[[IN:[0-9]+]]: tile<128x192xf32>):
+// CHECK-DAG: %[[A:[0-9]+]] = view_load %0, {{.*}}, %[[K]] {other = 0.0} : tile<128x64xbf16>
+// CHECK-DAG: %[[B:[0-9]+]] = view_load %1, %[[K]], {{.*}} {other = 0.0} : tile<64x192xbf16>
+// CHECK: %[[OUT:[0-9]+]] = dot %[[A]], %[[B]], %[[IN]] : tile<128x192xf32>
+// CHECK-NEXT: yield %[[OUT]]
+// CHECK: cast %[[ACC]] : tile<128x192xbf16>
+// CHECK: view_store %2,
