@@ -104,8 +104,8 @@ class SlotPlanner {
       bool pointwise = direct;
       if (group.kind == Group::Kind::sweep) pointwise = direct && function_.type(leaf).shape() == group.shape;
       if (operation.opcode == Opcode::dot) pointwise = direct && i == 2;
-      if (group.kind == Group::Kind::single && !operation.blocks.empty() && operation.opcode == Opcode::reduce) pointwise = false;
-      use(leaf, block, group.begin, pointwise);
+      const bool read_to_the_end = operation.opcode == Opcode::reduce && !operation.blocks.empty();
+      use(leaf, block, read_to_the_end ? group.end : group.begin, pointwise && !read_to_the_end);
     }
   }
 
