@@ -4,8 +4,8 @@
 //   flextile::test::interpret(function, arguments, {{0, 0, 0}, {1, 1, 1}});      // arguments as HostEntry takes them
 //
 // Floats are kept as double and rounded to their element type after every operation; sums go from the first element to
-// the last. Undefined results (division by zero, shifts past the width) are 0. Copies to shared memory land at once,
-// barriers and waits do nothing, so what passes add for the GPU must not change any number.
+// the last. Undefined results (division by zero, shifts past the width) are 0. There is one thread: barriers do nothing. Shared
+// memory is rubbish until it is written, and asynchronous copies land no earlier than a wait demands, so a wrong ring shows.
 #pragma once
 #include <cmath>
 #include <cstdint>

@@ -86,6 +86,8 @@ class Interpreter {
   void run_memory(const Op& op);
   void run_view(const Op& op);
   void run_shared(const Op& op);
+  void start_copy(const Op& op);
+  void land_copies(std::size_t pending);
   void run_dot(const Op& op);
   void run_reduce(const Op& op);
   void run_control(const Op& op);
@@ -97,6 +99,13 @@ class Interpreter {
   const ir::Function& function_;
   HostProgram program_;
   std::vector<Contents> values_;
+  /// An asynchronous copy that has not landed; `first` counts elements from the buffer's beginning.
+  struct Copy {
+    ir::Value buffer;
+    std::int64_t first;
+    std::vector<Number> elements;
+  };
+  std::vector<Copy> copies_;
 };
 
 inline void Interpreter::run_operation(const Op& op) {
@@ -150,7 +159,7 @@ inline void Interpreter::run_operation(const Op& op) {
     case Opcode::shared_load:
     case Opcode::shared_store:
     case Opcode::async_copy: return run_shared(op);
-    case Opcode::async_wait:
+    case Opcode::async_wait: return land_copies(static_cast<std::size_t>(op.attributes.integer(Attribute::pending)));
     case Opcode::barrier: return;
     default: throw std::runtime_error("interpreter: cannot run " + std::string(ir::name(op.opcode)));
   }
@@ -270,12 +279,15 @@ inline void Interpreter::run_view(const Op& op) {
 inline void Interpreter::run_shared(const Op& op) {
   using ir::Opcode;
   if (op.opcode == Opcode::alloc_shared) {
-    result(op).elements.assign(count(op) * static_cast<std::size_t>(result_type(op).stages), {});
+    const ir::Type& buffer = result_type(op);
+    const std::int64_t size = ir::Type::tile(buffer.element, buffer.shape()).elements() * buffer.stages;
+    result(op).elements.assign(static_cast<std::size_t>(size), {0x5ead, std::nan("")});
     return;
   }
+  if (op.opcode == Opcode::async_copy) return start_copy(op);
   Contents& buffer = operand(op, 0);
   const ir::Type& stage_type = type(op.operands[0]);
-  const std::int64_t size = stage_type.with_shape(stage_type.shape()).elements();
+  const std::int64_t size = ir::Type::tile(stage_type.element, stage_type.shape()).elements();
   const std::int64_t first = operand(op, 1).elements[0].integer * size;
   for (std::int64_t i = 0; i < size; ++i) {
     Number& slot = buffer.elements.at(static_cast<std::size_t>(first + i));
@@ -284,14 +296,32 @@ inline void Interpreter::run_shared(const Op& op) {
       if (i == 0) result(op).elements.resize(static_cast<std::size_t>(size));
       result(op).elements[static_cast<std::size_t>(i)] = slot;
     }
-    if (op.opcode == Opcode::async_copy) {
-      const Contents& view = operand(op, 2);
-      const bool predicated = op.attributes.integer(Attribute::has_predicate) != 0;
-      if (predicated && operand(op, op.operands.size() - 1).elements[0].integer == 0) return;
-      const std::vector<std::int64_t> offsets = integers(op, 3, 3 + view.sizes.size());
-      const std::uint64_t address = view_address(view, stage_type.element, offsets, stage_type.shape(), i);
-      slot = address ? read_element(stage_type.element, address) : Number{};
+  }
+}
+
+/// The stage holds rubbish from now until a wait lets the copy land.
+inline void Interpreter::start_copy(const Op& op) {
+  const ir::Type& buffer = type(op.operands[0]);
+  const std::int64_t size = ir::Type::tile(buffer.element, buffer.shape()).elements();
+  const bool predicated = op.attributes.integer(Attribute::has_predicate) != 0;
+  Copy copy{op.operands[0], operand(op, 1).elements[0].integer * size, {}};
+  if (!predicated || operand(op, op.operands.size() - 1).elements[0].integer != 0) {
+    const Contents& view = operand(op, 2);
+    const std::vector<std::int64_t> offsets = integers(op, 3, 3 + view.sizes.size());
+    for (std::int64_t i = 0; i < size; ++i) {
+      const std::uint64_t address = view_address(view, buffer.element, offsets, buffer.shape(), i);
+      copy.elements.push_back(address ? read_element(buffer.element, address) : Number{});
+      operand(op, 0).elements.at(static_cast<std::size_t>(copy.first + i)) = {0x5ead, std::nan("")};
     }
+  }
+  copies_.push_back(std::move(copy));
+}
+
+inline void Interpreter::land_copies(std::size_t pending) {
+  while (copies_.size() > pending) {
+    const Copy& copy = copies_.front();
+    for (std::size_t i = 0; i < copy.elements.size(); ++i) value(copy.buffer).elements.at(static_cast<std::size_t>(copy.first) + i) = copy.elements[i];
+    copies_.erase(copies_.begin());
   }
 }
 
