@@ -14,7 +14,7 @@ if(FLEXTILE_STATIC_LLVM)
   find_library(FLEXTILE_ZLIB_STATIC libz.a REQUIRED)
   set_target_properties(LLVMSupport PROPERTIES
     INTERFACE_LINK_LIBRARIES "rt;dl;m;${FLEXTILE_ZLIB_STATIC};${FLEXTILE_ZSTD_STATIC};LLVMDemangle")
-  llvm_map_components_to_libnames(llvm_libraries NVPTX native orcjit passes core target)
+  llvm_map_components_to_libnames(llvm_libraries NVPTX native orcjit orcdebugging passes core target)
   target_link_libraries(flextile_llvm INTERFACE ${llvm_libraries})
 else()
   target_link_libraries(flextile_llvm INTERFACE LLVM)
