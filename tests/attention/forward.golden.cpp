@@ -30,6 +30,6 @@ ir::Function golden() {
 
 // PTX: .entry flex_attention
 // PTX-NOT: .local
-// PTX: cp.async
-// PTX: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
-// PTX: ex2.approx
+// PTX-DAG: cp.async.cg.shared.global
+// PTX-DAG: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// PTX-DAG: ex2.approx
