@@ -15,6 +15,8 @@ class Interpreter {
     for (std::size_t i = 0; i < parameters.size(); ++i) values_[function_.parameter(i).index] = std::move(parameters[i]);
     return run_block(function_.body());
   }
+  /// What `value` was when it was last computed; no elements if it never was.
+  const Contents& last(ir::Value value) const { return values_[value.index]; }
 
  private:
   using Op = ir::Operation;
@@ -406,7 +408,8 @@ inline std::vector<Contents> interpret(const ir::Function& function, std::vector
   return Interpreter(function, program).run(std::move(parameters));
 }
 
-inline std::vector<Contents> interpret(const ir::Function& function, void* const* arguments, const HostProgram& program) {
+/// The parameters' contents from arguments as HostEntry takes them.
+inline std::vector<Contents> contents_of(const ir::Function& function, void* const* arguments) {
   auto as = [&arguments]<class T>(T value) {
     std::memcpy(&value, *arguments++, sizeof value);
     return value;
@@ -425,7 +428,11 @@ inline std::vector<Contents> interpret(const ir::Function& function, void* const
     }
     parameters.push_back(std::move(contents));
   }
-  return interpret(function, std::move(parameters), program);
+  return parameters;
+}
+
+inline std::vector<Contents> interpret(const ir::Function& function, void* const* arguments, const HostProgram& program) {
+  return interpret(function, contents_of(function, arguments), program);
 }
 
 }  // namespace flextile::test

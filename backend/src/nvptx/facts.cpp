@@ -34,6 +34,15 @@ IndexFacts sum_facts(const IndexFacts& a, const IndexFacts& b, bool subtract) {
   return result;
 }
 
+/// Integers that only get wider go on counting; where they may wrap (i1 and narrower types, unsigned ones that a
+/// subtraction took below 0) they do not.
+IndexFacts cast_facts(ElementType from, ElementType to, const IndexFacts& facts) {
+  if (is_float(from) || is_float(to) || from == ElementType::i1 || to == ElementType::i1) return {1, facts.constancy, 1};
+  const bool same = bit_width(to) == bit_width(from);
+  if (same || (bit_width(to) > bit_width(from) && !is_unsigned(from))) return facts;
+  return {1, facts.constancy, std::min(element_divisor(facts), std::int64_t{1} << std::min(bit_width(to) - 1, 20))};
+}
+
 class Analysis {
  public:
   explicit Analysis(const ir::Function& function) : function_(function), facts_(function.value_count()) {}
@@ -85,7 +94,7 @@ class Analysis {
         return operand(0);
       case Opcode::convert_layout: return operand(0);
       case Opcode::cast:
-        return is_float(type.element) || is_float(operand_type(0).element) ? IndexFacts{1, operand(0).constancy, 1} : operand(0);
+        return cast_facts(operand_type(0).element, type.element, operand(0));
       case Opcode::add:
       case Opcode::offset: return sum_facts(operand(0), operand(1), false);
       case Opcode::sub: return sum_facts(operand(0), operand(1), true);
