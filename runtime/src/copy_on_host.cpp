@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "copy.hpp"
@@ -18,9 +19,47 @@ void copy_row(Unit* destination, std::int64_t destination_stride, const Unit* so
   }
 }
 
+/// A transposition: `destination` is dense along the innermost axis and `source` along another. Squares of 32 x 32 keep the
+/// lines of both in the cache.
+template <class Unit>
+void copy_squares(const StridedCopy& plan, int across, Unit* destination, const Unit* source) {
+  constexpr std::int64_t side = 32;
+  const int inner = plan.rank - 1;
+  const std::int64_t rows = (plan.sizes[across] + side - 1) / side, columns = (plan.sizes[inner] + side - 1) / side;
+  std::int64_t squares = rows * columns;
+  for (int axis = 0; axis < inner; ++axis)
+    if (axis != across) squares *= plan.sizes[axis];
+  parallel_for(squares, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t index = begin; index < end; ++index) {
+      const std::int64_t row = index / columns % rows * side, column = index % columns * side;
+      std::int64_t rest = index / columns / rows;
+      std::int64_t to = row * plan.destination_strides[across] + column, from = row + column * plan.source_strides[inner];
+      for (int axis = inner - 1; axis >= 0; --axis) {
+        if (axis == across) continue;
+        to += rest % plan.sizes[axis] * plan.destination_strides[axis];
+        from += rest % plan.sizes[axis] * plan.source_strides[axis];
+        rest /= plan.sizes[axis];
+      }
+      const std::int64_t height = std::min(side, plan.sizes[across] - row), width = std::min(side, plan.sizes[inner] - column);
+      for (std::int64_t i = 0; i < height; ++i)
+        for (std::int64_t j = 0; j < width; ++j)
+          destination[to + i * plan.destination_strides[across] + j] = source[from + i + j * plan.source_strides[inner]];
+    }
+  });
+}
+
+/// The axis that `source` is dense along, if the copy is a transposition; else -1.
+int axis_across(const StridedCopy& plan) {
+  if (plan.rank < 2 || plan.destination_strides[plan.rank - 1] != 1 || plan.source_strides[plan.rank - 1] == 0) return -1;
+  for (int axis = 0; axis < plan.rank - 1; ++axis)
+    if (plan.source_strides[axis] == 1 && plan.sizes[axis] >= 8) return axis;
+  return -1;
+}
+
 /// The innermost axis is split into rows of at most `row` elements; rows are spread over the threads.
 template <class Unit>
 void copy_rows(const StridedCopy& plan, Unit* destination, const Unit* source) {
+  if (const int across = axis_across(plan); across >= 0) return copy_squares(plan, across, destination, source);
   constexpr std::int64_t row = 1 << 15;
   const int inner = plan.rank - 1;
   const std::int64_t length = plan.rank ? plan.sizes[inner] : 1;

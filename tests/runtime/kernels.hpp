@@ -1,5 +1,6 @@
 // Small kernels for the runtime's tests, built with ir::Builder: KernelLike objects without the front end.
 #pragma once
+#include <atomic>
 #include <cstdlib>
 #include <string>
 
@@ -17,7 +18,7 @@ struct AddScaled {
                                            {"factor", ir::Type::scalar(ElementType::f32)}};
   std::string kernel_name = "add_scaled";
   std::uint64_t id = new_kernel_identity();
-  mutable int traces = 0;
+  mutable std::atomic<int> traces{0};
 
   const std::string& name() const { return kernel_name; }
   const std::vector<ir::Parameter>& signature() const { return parameters; }

@@ -103,6 +103,22 @@ TEST_CASE("tensors move between devices, whatever their strides") {
     }
 }
 
+TEST_CASE("large transpositions") {
+  for (const Device& device : Device::all()) {
+    CAPTURE(device.name());
+    const Tensor x = from_host(device, counting(3 * 70 * 101), {3, 70, 101});
+    const std::vector<i32> turned = x.permute({2, 0, 1}).to_host();
+    bool right = true;
+    for (int i = 0; i < 101; ++i)
+      for (int j = 0; j < 3; ++j)
+        for (int k = 0; k < 70; ++k) right = right && turned[static_cast<std::size_t>((i * 3 + j) * 70 + k)] == (j * 70 + k) * 101 + i;
+    CHECK(right);
+    const Tensor<i32> back = zeros<i32>(device, {70, 101, 3});
+    back.copy_from(x.permute({1, 2, 0}));
+    CHECK(back.permute({2, 0, 1}).to_host() == counting(3 * 70 * 101));
+  }
+}
+
 TEST_CASE("empty tensors and scalars are ordinary") {
   for (const Device& device : Device::all()) {
     const Tensor<f32> none = zeros<f32>(device, {3, 0, 2});
