@@ -2,22 +2,23 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <flextile/dsl/dsl.hpp>
 #include <string>
 #include <vector>
-
-#include <flextile/dsl/dsl.hpp>
 
 #include "support/interpreter.hpp"
 
 namespace flextile::test {
 
-template <class T> Contents pointer_to(std::vector<T>& values) {
+template <class T>
+Contents pointer_to(std::vector<T>& values) {
   Contents contents;
   contents.elements = {{static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(values.data())), 0}};
   return contents;
 }
 /// A row-major view.
-template <class T> Contents view_of(std::vector<T>& values, std::vector<std::int64_t> sizes) {
+template <class T>
+Contents view_of(std::vector<T>& values, std::vector<std::int64_t> sizes) {
   Contents contents;
   contents.base = reinterpret_cast<std::uint64_t>(values.data());
   contents.strides.resize(sizes.size());
@@ -39,7 +40,8 @@ inline void run(const ir::Function& function, const std::vector<Contents>& argum
 }
 
 /// The sentence of the CompileError that tracing throws.
-template <class Body> std::string trace_error(Body&& body) {
+template <class Body>
+std::string trace_error(Body&& body) {
   try {
     trace("wrong", [&](Parameters& p) { body(p); });
   } catch (const CompileError& error) {

@@ -39,7 +39,8 @@ struct Extents {
   int batches = 1, heads = 1, queries = 1, keys = 1, step = 1;
 };
 
-template <class Mod, class Oracle> void check_mask(const char* name, const Mod& mod, Extents extents, Oracle&& oracle) {
+template <class Mod, class Oracle>
+void check_mask(const char* name, const Mod& mod, Extents extents, Oracle&& oracle) {
   INFO(std::string(name));
   ir::Mod erased = erase_mask(mod);
   check_fragment(erased);
@@ -61,7 +62,8 @@ template <class Mod, class Oracle> void check_mask(const char* name, const Mod& 
   if (extents.queries * extents.keys > 1) CHECK_MESSAGE((shown > 0 && shown < all), "the example shows some and hides some");
 }
 
-template <class Mod, class Oracle> void check_score(const char* name, const Mod& mod, Extents extents, Oracle&& oracle) {
+template <class Mod, class Oracle>
+void check_score(const char* name, const Mod& mod, Extents extents, Oracle&& oracle) {
   INFO(std::string(name));
   ir::Mod erased = erase_score(mod);
   check_fragment(erased);

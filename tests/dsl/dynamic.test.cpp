@@ -7,17 +7,19 @@ using namespace flextile::test;
 TEST_CASE("one source for every element type and extent") {
   for (ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
     for (int width : {48, 80, 96}) {
-      ir::Function function = trace("row_scale", [&](Parameters& p) {
-        AnyView x = p.view("x", element, 2, {.read_only = true, .aligned = true, .unit_stride = true});
-        AnyView y = p.view("y", ElementType::f32, 2);
-        AnyTile factor = p.scalar("factor", ElementType::i32);
-        Tile v = cast(load(x, {program_id(0), 0}, {1, width}, {.other = 0}), ElementType::f32);
-        static_assert(std::is_same_v<decltype(v), AnyTile>);
-        CHECK(v.extent(1) == width);
-        AnyVar total = zeros(ElementType::f32, {1, width});
-        for (auto i : range(0, factor)) total = total + v * (i + 1);
-        store(y, total, {program_id(0), 0});
-      }, {.num_warps = 8});
+      ir::Function function = trace("row_scale",
+                                    [&](Parameters& p) {
+                                      AnyView x = p.view("x", element, 2, {.read_only = true, .aligned = true, .unit_stride = true});
+                                      AnyView y = p.view("y", ElementType::f32, 2);
+                                      AnyTile factor = p.scalar("factor", ElementType::i32);
+                                      Tile v = cast(load(x, {program_id(0), 0}, {1, width}, {.other = 0}), ElementType::f32);
+                                      static_assert(std::is_same_v<decltype(v), AnyTile>);
+                                      CHECK(v.extent(1) == width);
+                                      AnyVar total = zeros(ElementType::f32, {1, width});
+                                      for (auto i : range(0, factor)) total = total + v * (i + 1);
+                                      store(y, total, {program_id(0), 0});
+                                    },
+                                    {.num_warps = 8});
       CHECK(function.num_warps == 8);
       CHECK(function.parameters[0].name == "x");
       CHECK(function.parameters[0].unit_stride);
@@ -96,27 +98,40 @@ TEST_CASE("a mod's fragment is inlined with call") {
 }
 
 TEST_CASE("shape and type faults are sentences with the numbers and the line") {
-  std::string dot_error = trace_error([](Parameters&) { static_cast<void>(AnyTile(dot(full(ElementType::bf16, {128, 64}, 0), full(ElementType::bf16, {32, 128}, 0)))); });
+  std::string dot_error = trace_error([](Parameters&) {
+    static_cast<void>(AnyTile(dot(full(ElementType::bf16, {128, 64}, 0), full(ElementType::bf16, {32, 128}, 0))));
+  });
   CHECK(contains(dot_error, "[dot]"));
   CHECK(contains(dot_error, "columns of left (64) must equal rows of right (32)"));
   CHECK(contains(dot_error, "\"wrong\""));
   CHECK(contains(dot_error, "dynamic.test.cpp:"));
-  CHECK(contains(trace_error([](Parameters&) { static_cast<void>(AnyTile(full(ElementType::f32, {4, 3}, 0) + full(ElementType::f32, {4, 2}, 0))); }), "axis 1 has 3 and 2 elements"));
-  CHECK(contains(trace_error([](Parameters&) { static_cast<void>(AnyTile(full(ElementType::f32, {4}, 0) & full(ElementType::f32, {4}, 0))); }), "[bit_and]"));
+  CHECK(contains(trace_error([](Parameters&) {
+                   static_cast<void>(AnyTile(full(ElementType::f32, {4, 3}, 0) + full(ElementType::f32, {4, 2}, 0)));
+                 }),
+                 "axis 1 has 3 and 2 elements"));
+  CHECK(contains(
+      trace_error([](Parameters&) { static_cast<void>(AnyTile(full(ElementType::f32, {4}, 0) & full(ElementType::f32, {4}, 0))); }),
+      "[bit_and]"));
   CHECK(contains(trace_error([](Parameters&) { static_cast<void>(AnyTile(sum(full(ElementType::f32, {4}, 0), 3))); }), "axis is 3"));
-  CHECK(contains(trace_error([](Parameters&) { static_cast<void>(AnyTile(expand_dims(full(ElementType::f32, {4}, 0), 7))); }), "axis is 7"));
+  CHECK(
+      contains(trace_error([](Parameters&) { static_cast<void>(AnyTile(expand_dims(full(ElementType::f32, {4}, 0), 7))); }), "axis is 7"));
   CHECK(contains(trace_error([](Parameters&) { static_cast<void>(AnyTile(reshape(full(ElementType::f32, {4}, 0), {3}))); }), "4 and 3"));
-  CHECK(contains(trace_error([](Parameters& p) { static_cast<void>(AnyTile(load(p.view("v", ElementType::f32, 2), {0}, {4}))); }), "view_load"));
-  CHECK(contains(trace_error([](Parameters& p) { store(p.view("v", ElementType::f32, 1, {.read_only = true}), full(ElementType::f32, {4}, 0), {0}); }), "view_store"));
+  CHECK(contains(trace_error([](Parameters& p) { static_cast<void>(AnyTile(load(p.view("v", ElementType::f32, 2), {0}, {4}))); }),
+                 "view_load"));
+  CHECK(contains(
+      trace_error([](Parameters& p) { store(p.view("v", ElementType::f32, 1, {.read_only = true}), full(ElementType::f32, {4}, 0), {0}); }),
+      "view_store"));
   CHECK(contains(trace_error([](Parameters&) { static_cast<void>(AnyTile(program_id(3))); }), "axis is 3"));
   CHECK(contains(trace_error([](Parameters&) {
-    AnyVar x = zeros(ElementType::f32, {4});
-    x = zeros(ElementType::f32, {5});
-  }), "a variable keeps its type"));
+                   AnyVar x = zeros(ElementType::f32, {4});
+                   x = zeros(ElementType::f32, {5});
+                 }),
+                 "a variable keeps its type"));
   CHECK(contains(trace_error([](Parameters&) {
-    AnyVar x = zeros(ElementType::f32, {4});
-    x = zeros(ElementType::bf16, {4});
-  }), "tile<4xbf16>"));
+                   AnyVar x = zeros(ElementType::f32, {4});
+                   x = zeros(ElementType::bf16, {4});
+                 }),
+                 "tile<4xbf16>"));
   CHECK(contains(trace_error([](Parameters&) { if_(full(ElementType::i1, {4}, 1), [] {}); }), "[if] condition is tile<4xi1>"));
 }
 

@@ -2,17 +2,17 @@
 #pragma once
 #include <cstdlib>
 #include <cstring>
-#include <vector>
-
 #include <flextile/dsl/dsl.hpp>
+#include <vector>
 
 namespace flextile {
 
-template <class T> class HostTensor {
+template <class T>
+class HostTensor {
  public:
   using element_type = T;
   HostTensor(std::vector<std::int64_t> sizes, const std::vector<T>& values) : handle_(make(values), &retain, &release) {
-    static_cast<Storage*>(handle_.storage())->count = 1;   // the handle's own
+    static_cast<Storage*>(handle_.storage())->count = 1;  // the handle's own
     handle_.data = static_cast<Storage*>(handle_.storage()) + 1;
     handle_.element = element_type_of<T>;
     handle_.rank = static_cast<std::uint8_t>(sizes.size());
@@ -23,8 +23,14 @@ template <class T> class HostTensor {
     }
   }
   ir::TensorHandle handle() const { return handle_; }
-  template <class Index> auto operator[](Index index) const { return capture(*this, index); }
-  template <class... Index> auto operator()(Index... index) const { return capture(*this, index...); }
+  template <class Index>
+  auto operator[](Index index) const {
+    return capture(*this, index);
+  }
+  template <class... Index>
+  auto operator()(Index... index) const {
+    return capture(*this, index...);
+  }
   T& at(std::int64_t i) const { return static_cast<T*>(handle_.data)[i]; }
   int owners() const { return static_cast<Storage*>(handle_.storage())->count; }
 
@@ -46,6 +52,9 @@ template <class T> class HostTensor {
   ir::TensorHandle handle_;
 };
 
-template <class T> HostTensor<T> vector_of(const std::vector<T>& values) { return HostTensor<T>({static_cast<std::int64_t>(values.size())}, values); }
+template <class T>
+HostTensor<T> vector_of(const std::vector<T>& values) {
+  return HostTensor<T>({static_cast<std::int64_t>(values.size())}, values);
+}
 
 }  // namespace flextile

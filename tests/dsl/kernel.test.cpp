@@ -12,7 +12,8 @@ const auto vector_add = kernel("vector_add", [](Pointer<const f32> x, Pointer<co
   store(out + i, load(x + i, inside) + load(y + i, inside), inside);
 });
 
-template <int N> const auto row_softmax = kernel("row_softmax", [](TensorView<const f32, 2> x, TensorView<f32, 2> y) {
+template <int N>
+const auto row_softmax = kernel("row_softmax", [](TensorView<const f32, 2> x, TensorView<f32, 2> y) {
   Scalar row = program_id(0);
   Tile v = x.load<N>(row, 0, {.other = -infinity});
   Tile e = exp2((v - max(v)) * log2e);
@@ -24,13 +25,13 @@ const auto matmul = kernel("matmul", [](TensorView<const bf16, 2> a, TensorView<
   Scalar m = program_id(0) * BM;
   Scalar n = program_id(1) * BN;
   Var acc = zeros<f32, BM, BN>();
-  for (auto k : range(0, a.size(1), BK, {.stages = 4}))
-    acc = dot(a.load<BM, BK>(m, k), b.load<BK, BN>(k, n), acc);
+  for (auto k : range(0, a.size(1), BK, {.stages = 4})) acc = dot(a.load<BM, BK>(m, k), b.load<BK, BN>(k, n), acc);
   c.store(cast<bf16>(acc), m, n);
 });
 
 /// Runs a kernel of one f32 output of N elements.
-template <int N, class Lambda> std::vector<f32> output_of(Lambda lambda) {
+template <int N, class Lambda>
+std::vector<f32> output_of(Lambda lambda) {
   std::vector<f32> out(N);
   run(kernel("one", lambda).trace(), {pointer_to(out)});
   return out;
@@ -91,11 +92,11 @@ TEST_CASE("the signature comes from the lambda, facts from the launch") {
 TEST_CASE("statements carry their source line") {
   const unsigned line = __LINE__ + 2;
   ir::Function function = kernel("lines", [](Pointer<f32> out) {
-    Tile x = cast<f32>(arange<4>()) * 2;
-    Var y = x;
-    y = y + 1;
-    store(out + arange<4>(), y);
-  }).trace();
+                            Tile x = cast<f32>(arange<4>()) * 2;
+                            Var y = x;
+                            y = y + 1;
+                            store(out + arange<4>(), y);
+                          }).trace();
   auto line_of = [&](ir::Opcode opcode) {
     for (std::uint32_t id = 0; id < function.operation_count(); ++id) {
       if (function.operation({id}).opcode == opcode) return function.operation({id}).location.line;
@@ -119,10 +120,11 @@ TEST_CASE("loops, branches and variables") {
       if_(i == 3, [&] { last = last + 100; });
     }
     Var steps = 0;
-    while_([&] { return product > 1; }, [&] {
-      product = product / 2;
-      steps = steps + 1;
-    });
+    while_([&] { return product > 1; },
+           [&] {
+             product = product / 2;
+             steps = steps + 1;
+           });
     store(out, cast<f32>(sum));
     store(out + 1, cast<f32>(product));
     store(out + 2, last);
@@ -152,10 +154,10 @@ TEST_CASE("variables that swap, copies of variables, and variables nothing assig
   CHECK(out[1] == 1);
   CHECK(out[2] == 8);
   ir::Function function = kernel("unchanged", [](Pointer<f32> out) {
-    Var x = 1.0f, y = 2.0f;
-    for (auto i : range(3)) y = y + x * cast<f32>(i);
-    store(out, y);
-  }).trace();
+                            Var x = 1.0f, y = 2.0f;
+                            for (auto i : range(3)) y = y + x * cast<f32>(i);
+                            store(out, y);
+                          }).trace();
   for (std::uint32_t id = 0; id < function.operation_count(); ++id) {
     if (function.operation({id}).opcode == ir::Opcode::for_) CHECK(function.operation({id}).results.size() == 1);
   }
@@ -213,12 +215,12 @@ TEST_CASE("shapes: expand, broadcast, reshape, transpose, reduce") {
 TEST_CASE("atomics give the old value and keep order and scope") {
   std::vector<i32> memory = {5, 0, 0, 9};
   ir::Function function = kernel("atomics", [](Pointer<i32> p) {
-    Tile old = atomic_add(p, 3, {.order = Order::relaxed, .scope = Scope::sys});
-    store(p + 1, old);
-    atomic_max(p + 2, 7);
-    atomic_exchange(p + 3, 1, program_id(0) > 5);
-    atomic_cas(p + 3, 9, 10);
-  }).trace();
+                            Tile old = atomic_add(p, 3, {.order = Order::relaxed, .scope = Scope::sys});
+                            store(p + 1, old);
+                            atomic_max(p + 2, 7);
+                            atomic_exchange(p + 3, 1, program_id(0) > 5);
+                            atomic_cas(p + 3, 9, 10);
+                          }).trace();
   run(function, {pointer_to(memory)});
   CHECK(memory == std::vector<i32>{8, 5, 7, 10});
   std::string text = print(function);
@@ -236,6 +238,7 @@ TEST_CASE("load<...>(view, ...) in a template, strides and base") {
     store(to + 3, sum(load<3>(view, 1, 1, {.other = 10})));
   };
   static auto keep = body;
-  run(kernel("views", [](TensorView<const f32, 2> view, Pointer<f32> to) { keep(view, to); }).trace(), {view_of(x, {2, 3}), pointer_to(out)});
+  run(kernel("views", [](TensorView<const f32, 2> view, Pointer<f32> to) { keep(view, to); }).trace(),
+      {view_of(x, {2, 3}), pointer_to(out)});
   CHECK(out == std::vector<f32>{21, 6, 5, 21});
 }

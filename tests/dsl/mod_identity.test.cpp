@@ -1,4 +1,6 @@
 // What is baked into a fragment and what is an argument; what is traced again and what is not.
+#include <thread>
+
 #include "check_mod.hpp"
 
 using namespace flextile;
@@ -6,7 +8,8 @@ using namespace flextile::test;
 
 namespace {
 
-template <class A, class B> auto same_as(const A& a, const B& b) {
+template <class A, class B>
+auto same_as(const A& a, const B& b) {
   return [=](auto, auto, auto q, auto kv) { return a[q] == b[kv]; };
 }
 auto windowed(int window) {
@@ -62,7 +65,7 @@ TEST_CASE("dynamic scalars are arguments") {
   auto mask = [](int window) { return [w = dynamic(window)](auto, auto, auto q, auto kv) { return q - kv < w && kv - q < w; }; };
   ir::Mod a = erase_mask(mask(3)), b = erase_mask(mask(100));
   CHECK(a.fragment == b.fragment);
-  REQUIRE(a.scalars.size() == 1);   // used twice, passed once
+  REQUIRE(a.scalars.size() == 1);  // used twice, passed once
   CHECK(a.scalars[0].element == ElementType::i32);
   CHECK(a.scalars[0].bits == 3);
   CHECK(b.scalars[0].bits == 100);
@@ -105,7 +108,7 @@ TEST_CASE("nodes of numbers and host tensors are their value") {
   int truncated = -table[1] / 2;
   CHECK(truncated == -2);
   if (flags[1]) FAIL("flags[1] is false");
-  table.at(0) = 40;   // read when asked, not when written down
+  table.at(0) = 40;  // read when asked, not when written down
   CHECK(static_cast<int>(table[0]) == 40);
 }
 
@@ -121,4 +124,26 @@ TEST_CASE("bad indices are told with rank, sizes and index") {
   });
   CHECK(contains(rank, "has 2 axes, it is indexed with 1"));
   CHECK(contains(sentence([] { static_cast<void>(static_cast<int>(vector_of<i32>({1})[0] / vector_of<i32>({0})[0])); }), "divided by 0"));
+}
+
+TEST_CASE("many threads erase one mod") {
+  std::vector<ir::Mod> mods(8 * 16);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&mods, t] {
+      for (int i = 0; i < 16; ++i) mods[t * 16 + i] = erase_mask(windowed(1000 + i));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int t = 1; t < 8; ++t) {
+    for (int i = 0; i < 16; ++i) CHECK(mods[t * 16 + i].fragment == mods[i].fragment);
+  }
+  CHECK(mods[0].fragment != mods[1].fragment);
+}
+
+TEST_CASE("constants beside a mod's nodes need no capture") {
+  const int T = 3;
+  check_mask(
+      "constant", [](auto, auto, auto q, auto kv) { return q + T >= kv && T - 3 <= min(kv, T); }, {1, 1, 9, 9},
+      [](int, int, int q, int k) { return q + 3 >= k; });
 }

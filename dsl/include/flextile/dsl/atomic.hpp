@@ -23,7 +23,8 @@ struct AtomicOptions {
   Scope scope = Scope::gpu;
 };
 
-template <class P, class V> auto emit_atomic(std::string_view kind, P&& pointer, V&& value, const Emitted* mask, AtomicOptions options, ir::Builder& builder) {
+template <class P, class V>
+auto emit_atomic(std::string_view kind, P&& pointer, V&& value, const Emitted* mask, AtomicOptions options, ir::Builder& builder) {
   static_assert(is_storable<P, V>());
   ir::Value at = pointer.emit(builder);
   ir::Value operand_value = beside_pointer(builder, emit_operand(builder, static_cast<V&&>(value)), at);
@@ -32,70 +33,84 @@ template <class P, class V> auto emit_atomic(std::string_view kind, P&& pointer,
 }
 
 /// Stores old + value; elements whose mask is false are left alone.
-template <PointerOperand P, NumberOperand V> auto atomic_add(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V>
+auto atomic_add(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
   return emit_atomic("add", static_cast<P&&>(pointer), static_cast<V&&>(value), nullptr, options, builder_at(where));
 }
-template <PointerOperand P, NumberOperand V, NumberOperand M> auto atomic_add(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V, NumberOperand M>
+auto atomic_add(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   Emitted guard = emit_operand(builder, static_cast<M&&>(mask));
   return emit_atomic("add", static_cast<P&&>(pointer), static_cast<V&&>(value), &guard, options, builder);
 }
 
 /// Stores the larger; elements whose mask is false are left alone.
-template <PointerOperand P, NumberOperand V> auto atomic_max(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V>
+auto atomic_max(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
   return emit_atomic("max", static_cast<P&&>(pointer), static_cast<V&&>(value), nullptr, options, builder_at(where));
 }
-template <PointerOperand P, NumberOperand V, NumberOperand M> auto atomic_max(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V, NumberOperand M>
+auto atomic_max(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   Emitted guard = emit_operand(builder, static_cast<M&&>(mask));
   return emit_atomic("max", static_cast<P&&>(pointer), static_cast<V&&>(value), &guard, options, builder);
 }
 
 /// Stores the smaller; elements whose mask is false are left alone.
-template <PointerOperand P, NumberOperand V> auto atomic_min(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V>
+auto atomic_min(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
   return emit_atomic("min", static_cast<P&&>(pointer), static_cast<V&&>(value), nullptr, options, builder_at(where));
 }
-template <PointerOperand P, NumberOperand V, NumberOperand M> auto atomic_min(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V, NumberOperand M>
+auto atomic_min(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   Emitted guard = emit_operand(builder, static_cast<M&&>(mask));
   return emit_atomic("min", static_cast<P&&>(pointer), static_cast<V&&>(value), &guard, options, builder);
 }
 
 /// Stores old & value; elements whose mask is false are left alone.
-template <PointerOperand P, NumberOperand V> auto atomic_and(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V>
+auto atomic_and(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
   return emit_atomic("and", static_cast<P&&>(pointer), static_cast<V&&>(value), nullptr, options, builder_at(where));
 }
-template <PointerOperand P, NumberOperand V, NumberOperand M> auto atomic_and(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V, NumberOperand M>
+auto atomic_and(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   Emitted guard = emit_operand(builder, static_cast<M&&>(mask));
   return emit_atomic("and", static_cast<P&&>(pointer), static_cast<V&&>(value), &guard, options, builder);
 }
 
 /// Stores old | value; elements whose mask is false are left alone.
-template <PointerOperand P, NumberOperand V> auto atomic_or(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V>
+auto atomic_or(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
   return emit_atomic("or", static_cast<P&&>(pointer), static_cast<V&&>(value), nullptr, options, builder_at(where));
 }
-template <PointerOperand P, NumberOperand V, NumberOperand M> auto atomic_or(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V, NumberOperand M>
+auto atomic_or(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   Emitted guard = emit_operand(builder, static_cast<M&&>(mask));
   return emit_atomic("or", static_cast<P&&>(pointer), static_cast<V&&>(value), &guard, options, builder);
 }
 
 /// Stores old ^ value; elements whose mask is false are left alone.
-template <PointerOperand P, NumberOperand V> auto atomic_xor(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V>
+auto atomic_xor(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
   return emit_atomic("xor", static_cast<P&&>(pointer), static_cast<V&&>(value), nullptr, options, builder_at(where));
 }
-template <PointerOperand P, NumberOperand V, NumberOperand M> auto atomic_xor(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V, NumberOperand M>
+auto atomic_xor(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   Emitted guard = emit_operand(builder, static_cast<M&&>(mask));
   return emit_atomic("xor", static_cast<P&&>(pointer), static_cast<V&&>(value), &guard, options, builder);
 }
 
 /// Stores value; elements whose mask is false are left alone.
-template <PointerOperand P, NumberOperand V> auto atomic_exchange(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V>
+auto atomic_exchange(P&& pointer, V&& value, AtomicOptions options = {}, Where where = Where::current()) {
   return emit_atomic("exchange", static_cast<P&&>(pointer), static_cast<V&&>(value), nullptr, options, builder_at(where));
 }
-template <PointerOperand P, NumberOperand V, NumberOperand M> auto atomic_exchange(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
+template <PointerOperand P, NumberOperand V, NumberOperand M>
+auto atomic_exchange(P&& pointer, V&& value, M&& mask, AtomicOptions options = {}, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   Emitted guard = emit_operand(builder, static_cast<M&&>(mask));
   return emit_atomic("exchange", static_cast<P&&>(pointer), static_cast<V&&>(value), &guard, options, builder);

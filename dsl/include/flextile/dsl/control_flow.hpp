@@ -2,7 +2,6 @@
 // carried values; C++'s own for and if constexpr run while the kernel is traced.
 #pragma once
 #include <exception>
-
 #include <flextile/dsl/variable.hpp>
 
 namespace flextile {
@@ -17,7 +16,7 @@ class CarriedBlock {
     ir::Function& function = tracing.builder.function();
     block = function.add_block();
     for (const ir::Type& type : leading) leading_.push_back(function.add_argument(block, type));
-    ir::BlockId entry = function.add_block();   // holds the stand-ins; nothing refers to it later
+    ir::BlockId entry = function.add_block();  // holds the stand-ins; nothing refers to it later
     for (ir::Value& slot : tracing.slots) slot = function.add_argument(entry, ir::Type(function.type(slot)));
     entered_ = tracing.slots;
     first_operation_ = static_cast<std::uint32_t>(function.operation_count());
@@ -66,7 +65,8 @@ class CarriedBlock {
   std::uint32_t first_operation_ = 0, end_operation_ = 0;
 };
 
-inline ir::OperationId append_operation(ir::Builder& builder, ir::BlockId block, ir::Operation operation, const std::vector<ir::Type>& results) {
+inline ir::OperationId append_operation(ir::Builder& builder, ir::BlockId block, ir::Operation operation,
+                                        const std::vector<ir::Type>& results) {
   return builder.function().append(block, static_cast<ir::Operation&&>(operation), results);
 }
 
@@ -87,8 +87,8 @@ inline void end_block(ir::Builder& builder, ir::BlockId block, ir::Opcode ending
 
 /// How a loop may be scheduled. 0: the compiler decides.
 struct LoopHints {
-  int stages = 0;   ///< loads in flight
-  int unroll = 0;   ///< copies of the body
+  int stages = 0;  ///< loads in flight
+  int unroll = 0;  ///< copies of the body
 };
 
 /// The loop of `for (auto i : range(...))`. Its body runs once, while it is traced.
@@ -100,8 +100,9 @@ class Range {
   /// A loop that was begun and not finished was left by break or return: the trace cannot follow that.
   ~Range() noexcept(false) {
     if (body_ && std::uncaught_exceptions() == exceptions_) {
-      builder_at(where_).fail("[for] the body of this traced loop was left by break, return or goto: its iterations are not known while tracing; "
-                              "put the condition into while_, or use if_");
+      builder_at(where_).fail(
+          "[for] the body of this traced loop was left by break, return or goto: its iterations are not known while tracing; "
+          "put the condition into while_, or use if_");
     }
   }
 
@@ -160,7 +161,8 @@ class Range {
   bool body_ = false, finished_ = false;
 };
 
-template <class X> ir::Value emit_bound(ir::Builder& builder, X&& x) {
+template <class X>
+ir::Value emit_bound(ir::Builder& builder, X&& x) {
   static_assert(rules::is_an_index<code_of<X>>());
   static_assert(rules::is_scalar_shape<shape_of<X>>());
   return emit_as(builder, emit_operand(builder, static_cast<X&&>(x)), ElementType::i32);
@@ -168,28 +170,33 @@ template <class X> ir::Value emit_bound(ir::Builder& builder, X&& x) {
 
 /// lower, lower + step, ... below upper. Traced: its body runs once.
 ///   for (auto k : range(0, a.size(1), 32, {.stages = 4})) acc = dot(...);
-template <NumberOperand L, NumberOperand U, NumberOperand S> Range range(L&& lower, U&& upper, S&& step, LoopHints hints = {}, Where where = Where::current()) {
+template <NumberOperand L, NumberOperand U, NumberOperand S>
+Range range(L&& lower, U&& upper, S&& step, LoopHints hints = {}, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   ir::Value low = emit_bound(builder, static_cast<L&&>(lower));
   ir::Value high = emit_bound(builder, static_cast<U&&>(upper));
   return Range(low, high, emit_bound(builder, static_cast<S&&>(step)), hints, where);
 }
-template <NumberOperand L, NumberOperand U> Range range(L&& lower, U&& upper, LoopHints hints = {}, Where where = Where::current()) {
+template <NumberOperand L, NumberOperand U>
+Range range(L&& lower, U&& upper, LoopHints hints = {}, Where where = Where::current()) {
   return range(static_cast<L&&>(lower), static_cast<U&&>(upper), 1, hints, where);
 }
-template <NumberOperand U> Range range(U&& upper, LoopHints hints = {}, Where where = Where::current()) {
+template <NumberOperand U>
+Range range(U&& upper, LoopHints hints = {}, Where where = Where::current()) {
   return range(0, static_cast<U&&>(upper), 1, hints, where);
 }
 
 /// What condition gave, as one i1.
-template <class C> ir::Value emit_condition(ir::Builder& builder, C&& condition) {
+template <class C>
+ir::Value emit_condition(ir::Builder& builder, C&& condition) {
   static_assert(rules::is_condition<code_of<C>>());
   static_assert(rules::is_scalar_shape<shape_of<C>>());
   return emit_value(builder, static_cast<C&&>(condition));
 }
 
 /// Repeats body while condition() gives true: while_([&] { return i < n; }, [&] { i = i + 1; });
-template <class Condition, class Body> void while_(Condition&& condition, Body&& body, Where where = Where::current()) {
+template <class Condition, class Body>
+void while_(Condition&& condition, Body&& body, Where where = Where::current()) {
   Tracing& tracing = Tracing::current();
   ir::Builder& builder = builder_at(where);
   ir::BlockId outside = builder.insertion_block();
@@ -221,7 +228,8 @@ template <class Condition, class Body> void while_(Condition&& condition, Body&&
 /// A branch that is being traced; else_ completes it.
 class Branch {
  public:
-  template <class Then> Branch(ir::Value condition, Then&& then, const Where& where) : tracing_(Tracing::current()), condition_(condition), where_(where) {
+  template <class Then>
+  Branch(ir::Value condition, Then&& then, const Where& where) : tracing_(Tracing::current()), condition_(condition), where_(where) {
     outside_ = tracing_.slots;
     outside_block_ = tracing_.builder.insertion_block();
     trace(then, blocks_[0], then_);
@@ -235,14 +243,16 @@ class Branch {
   }
 
   /// What runs where the condition is false.
-  template <class Else> void else_(Else&& otherwise) {
-    done_ = true;   // if tracing throws, nothing is left to complete
+  template <class Else>
+  void else_(Else&& otherwise) {
+    done_ = true;  // if tracing throws, nothing is left to complete
     trace(otherwise, blocks_[1], else_values_);
     finish();
   }
 
  private:
-  template <class Body> void trace(Body&& body, ir::BlockId& block, std::vector<ir::Value>& values) {
+  template <class Body>
+  void trace(Body&& body, ir::BlockId& block, std::vector<ir::Value>& values) {
     ir::Builder& builder = tracing_.builder;
     block = builder.function().add_block();
     builder.set_insertion_block(block);
@@ -284,7 +294,8 @@ class Branch {
 };
 
 /// Runs then where the scalar condition holds: if_(i < n, [&] { acc = acc + x; }).else_([&] { ... });
-template <class C, class Then> Branch if_(C&& condition, Then&& then, Where where = Where::current()) {
+template <class C, class Then>
+Branch if_(C&& condition, Then&& then, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   return Branch(emit_condition(builder, static_cast<C&&>(condition)), then, where);
 }

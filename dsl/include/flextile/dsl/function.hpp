@@ -7,9 +7,9 @@ namespace flextile {
 
 /// What is known of a parameter when the kernel is compiled. The launch checks it, or takes another variant.
 struct ParameterFacts {
-  bool read_only = false;     ///< pointers and views
-  bool aligned = false;       ///< 16-byte aligned: the base, and a view's strides but the last
-  bool unit_stride = false;   ///< views: the last axis has stride 1
+  bool read_only = false;    ///< pointers and views
+  bool aligned = false;      ///< 16-byte aligned: the base, and a view's strides but the last
+  bool unit_stride = false;  ///< views: the last axis has stride 1
 };
 
 /// Declares the parameters of a function that is being traced, in order.
@@ -33,7 +33,7 @@ class Parameters {
 };
 
 struct TraceOptions {
-  int num_warps = 4;   ///< threads per program / 32, on a GPU
+  int num_warps = 4;  ///< threads per program / 32, on a GPU
 };
 
 /// Throws where an operation reads a value that was made in a loop or branch that does not enclose it.
@@ -46,7 +46,9 @@ inline void check_scopes(ir::Builder& builder, ir::BlockId block, std::vector<bo
     for (ir::Value operand : operation.operands) {
       if (visible[operand.index]) continue;
       builder.location = operation.location;
-      builder.fail("[scope] a value that was made inside a traced loop or branch is used outside of it: assign it to a Var that was made before the loop");
+      builder.fail(
+          "[scope] a value that was made inside a traced loop or branch is used outside of it: assign it to a Var that was made before the "
+          "loop");
     }
     for (ir::BlockId inner : operation.blocks) check_scopes(builder, inner, visible);
     for (ir::Value result : operation.results) visible[result.index] = true, made.push_back(result);
@@ -70,7 +72,8 @@ inline ir::Function settled(ir::Builder& builder) {
 ///     AnyView x = p.view("x", ElementType::f32, 1);
 ///     store(x, load(x, {0}, {128}) * 2.0f, {0});
 ///   });
-template <class Body> ir::Function trace(std::string_view name, Body&& body, TraceOptions options = {}) {
+template <class Body>
+ir::Function trace(std::string_view name, Body&& body, TraceOptions options = {}) {
   ir::Function function(std::string(name), {});
   function.num_warps = options.num_warps;
   Tracing tracing(function);
@@ -83,19 +86,26 @@ template <class Body> ir::Function trace(std::string_view name, Body&& body, Tra
 /// An argument of call(): a tile, scalar, expression, view, pointer or number.
 class CallArgument {
  public:
-  template <NumberOperand X> CallArgument(X&& x, Where where = Where::current()) : emitted_(emit_operand(builder_at(where), static_cast<X&&>(x))) {}
-  template <PointerOperand P> CallArgument(P&& pointer, Where where = Where::current()) : emitted_{pointer.emit(builder_at(where)), {}} {}
+  template <NumberOperand X>
+  CallArgument(X&& x, Where where = Where::current()) : emitted_(emit_operand(builder_at(where), static_cast<X&&>(x))) {}
+  template <PointerOperand P>
+  CallArgument(P&& pointer, Where where = Where::current()) : emitted_{pointer.emit(builder_at(where)), {}} {}
   CallArgument(const AnyView& view) : emitted_{view.value(), {}} {}
-  template <class T, int Rank> CallArgument(const TensorView<T, Rank>& view) : emitted_{view.value(), {}} {}
-  ir::Value emit(ir::Builder& builder, ElementType element) const { return emitted_.value ? emitted_.value : emit_number(builder, emitted_.number, element); }
+  template <class T, int Rank>
+  CallArgument(const TensorView<T, Rank>& view) : emitted_{view.value(), {}} {}
+  ir::Value emit(ir::Builder& builder, ElementType element) const {
+    return emitted_.value ? emitted_.value : emit_number(builder, emitted_.number, element);
+  }
 
  private:
   Emitted emitted_;
 };
 
-inline std::vector<AnyTile> emit_call(ir::Builder& builder, const ir::Function& fragment, const std::vector<CallArgument>& arguments, ir::Value mask) {
+inline std::vector<AnyTile> emit_call(ir::Builder& builder, const ir::Function& fragment, const std::vector<CallArgument>& arguments,
+                                      ir::Value mask) {
   if (arguments.size() != fragment.parameters.size()) {
-    builder.fail("[call] " + fragment.name + " takes " + std::to_string(fragment.parameters.size()) + " arguments, got " + std::to_string(arguments.size()));
+    builder.fail("[call] " + fragment.name + " takes " + std::to_string(fragment.parameters.size()) + " arguments, got " +
+                 std::to_string(arguments.size()));
   }
   std::vector<ir::Value> values;
   for (std::size_t i = 0; i < arguments.size(); ++i) values.push_back(arguments[i].emit(builder, fragment.parameters[i].type.element));
@@ -109,7 +119,8 @@ inline std::vector<AnyTile> emit_call(ir::Builder& builder, const ir::Function& 
 inline AnyTile call(const ir::Function& fragment, const std::vector<CallArgument>& arguments, Where where = Where::current()) {
   return emit_call(builder_at(where), fragment, arguments, {}).front();
 }
-template <NumberOperand M> AnyTile call(const ir::Function& fragment, const std::vector<CallArgument>& arguments, M&& mask, Where where = Where::current()) {
+template <NumberOperand M>
+AnyTile call(const ir::Function& fragment, const std::vector<CallArgument>& arguments, M&& mask, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   ir::Value guard = emit_value(builder, static_cast<M&&>(mask));
   return emit_call(builder, fragment, arguments, guard).front();

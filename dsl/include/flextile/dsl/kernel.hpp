@@ -4,39 +4,51 @@
 #include <boost/hana/for_each.hpp>
 #include <boost/hana/type.hpp>
 #include <boost/hana/unpack.hpp>
-
 #include <flextile/dsl/function.hpp>
 #include <flextile/ir/identity.hpp>
 
 namespace flextile {
 
 /// How a parameter of a kernel's lambda is described in the IR.
-template <class T> struct KernelParameter {
+template <class T>
+struct KernelParameter {
   static ir::Parameter describe() {
     static_assert(rules::is_a_kernel_parameter<T>());
     return {};
   }
 };
-template <class T> struct KernelParameter<Pointer<T>> {
+template <class T>
+struct KernelParameter<Pointer<T>> {
   static ir::Parameter describe() { return {"", ir::Type::pointer(element_type_of<T>), std::is_const_v<T>}; }
 };
-template <class T, int Rank> struct KernelParameter<TensorView<T, Rank>> {
+template <class T, int Rank>
+struct KernelParameter<TensorView<T, Rank>> {
   static ir::Parameter describe() { return {"", ir::Type::view(element_type_of<T>, Rank), std::is_const_v<T>}; }
 };
-template <class T> struct KernelParameter<Scalar<T>> {
+template <class T>
+struct KernelParameter<Scalar<T>> {
   static ir::Parameter describe() { return {"", ir::Type::scalar(element_type_of<T>)}; }
 };
-template <class T> struct KernelParameter<Tile<T, Shape<>>> : KernelParameter<Scalar<T>> {};
+template <class T>
+struct KernelParameter<Tile<T, Shape<>>> : KernelParameter<Scalar<T>> {};
 
 /// The parameter types of a lambda, as a Hana tuple of types.
-template <class Call> struct CallSignature;
-template <class Lambda, class Result, class... Ts> struct CallSignature<Result (Lambda::*)(Ts...) const> {
+template <class Call>
+struct CallSignature;
+template <class Lambda, class Result, class... Ts>
+struct CallSignature<Result (Lambda::*)(Ts...) const> {
   static constexpr auto types = boost::hana::make_basic_tuple(boost::hana::type_c<Ts>...);
 };
-template <class Lambda> struct LambdaSignature : CallSignature<void (Lambda::*)() const> { static_assert(rules::has_typed_parameters<Lambda>()); };
-template <class Lambda> requires requires { &Lambda::operator(); } struct LambdaSignature<Lambda> : CallSignature<decltype(&Lambda::operator())> {};
+template <class Lambda>
+struct LambdaSignature : CallSignature<void (Lambda::*)() const> {
+  static_assert(rules::has_typed_parameters<Lambda>());
+};
+template <class Lambda>
+requires requires { &Lambda::operator(); }
+struct LambdaSignature<Lambda> : CallSignature<decltype(&Lambda::operator())> {};
 
-template <class Lambda> class Kernel {
+template <class Lambda>
+class Kernel {
  public:
   Kernel(std::string_view name, Lambda) : name_(name) {
     static_assert(rules::captures_nothing<Lambda>());
@@ -55,17 +67,20 @@ template <class Lambda> class Kernel {
   /// Traced with facts that the launch has found: same parameters, other aligned and unit_stride.
   ir::Function trace(const std::vector<ir::Parameter>& facts) const {
     if (facts.size() != signature_.size()) {
-      throw ArgumentError("flextile: kernel \"" + name_ + "\" has " + std::to_string(signature_.size()) + " parameters, facts are given for " + std::to_string(facts.size()));
+      throw ArgumentError("flextile: kernel \"" + name_ + "\" has " + std::to_string(signature_.size()) +
+                          " parameters, facts are given for " + std::to_string(facts.size()));
     }
     ir::Function function(name_, facts);
     Tracing tracing(function);
-    boost::hana::unpack(types, [&](auto... type) { run<typename decltype(type)::type...>(function, std::make_index_sequence<sizeof...(type)>{}); });
+    boost::hana::unpack(
+        types, [&](auto... type) { run<typename decltype(type)::type...>(function, std::make_index_sequence<sizeof...(type)>{}); });
     tracing.builder.return_values();
     return settled(tracing.builder);
   }
 
  private:
-  template <class... Ts, std::size_t... I> static void run(const ir::Function& function, std::index_sequence<I...>) {
+  template <class... Ts, std::size_t... I>
+  static void run(const ir::Function& function, std::index_sequence<I...>) {
     if constexpr (std::is_empty_v<Lambda>) Lambda{}(Ts::of(function.parameter(I))...);
   }
 
@@ -78,6 +93,9 @@ template <class Lambda> class Kernel {
 /// Names a lambda as a kernel. It is traced when it is first launched, once per variant.
 ///
 ///   inline const auto copy = kernel("copy", [](Pointer<const f32> x, Pointer<f32> y) { store(y, load(x)); });
-template <class Lambda> Kernel<Lambda> kernel(std::string_view name, Lambda lambda) { return Kernel<Lambda>(name, lambda); }
+template <class Lambda>
+Kernel<Lambda> kernel(std::string_view name, Lambda lambda) {
+  return Kernel<Lambda>(name, lambda);
+}
 
 }  // namespace flextile

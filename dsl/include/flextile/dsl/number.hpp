@@ -7,28 +7,39 @@
 namespace flextile {
 
 /// Numbers of plain C++, bool and our half types among them.
-template <class T> concept PlainNumber = std::is_arithmetic_v<T> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+template <class T>
+concept PlainNumber = std::is_arithmetic_v<T> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
-template <class T> constexpr ElementType integer_element() {
-  if constexpr (std::is_same_v<T, bool>) return ElementType::i1;
-  else if constexpr (sizeof(T) == 1) return std::is_signed_v<T> ? ElementType::i8 : ElementType::u8;
-  else if constexpr (sizeof(T) == 2) return std::is_signed_v<T> ? ElementType::i16 : ElementType::u16;
-  else if constexpr (sizeof(T) == 4) return std::is_signed_v<T> ? ElementType::i32 : ElementType::u32;
-  else return std::is_signed_v<T> ? ElementType::i64 : ElementType::u64;
+template <class T>
+constexpr ElementType integer_element() {
+  if constexpr (std::is_same_v<T, bool>)
+    return ElementType::i1;
+  else if constexpr (sizeof(T) == 1)
+    return std::is_signed_v<T> ? ElementType::i8 : ElementType::u8;
+  else if constexpr (sizeof(T) == 2)
+    return std::is_signed_v<T> ? ElementType::i16 : ElementType::u16;
+  else if constexpr (sizeof(T) == 4)
+    return std::is_signed_v<T> ? ElementType::i32 : ElementType::u32;
+  else
+    return std::is_signed_v<T> ? ElementType::i64 : ElementType::u64;
 }
 
 /// A number with its type forgotten: what the non-template part of the front end works on.
 struct Number {
   bool floating = false;
-  ElementType element = ElementType::i32;   // of an integer
+  ElementType element = ElementType::i32;  // of an integer
   std::int64_t integer = 0;
   double real = 0;
 
   Number() = default;
-  template <PlainNumber T> Number(T value) {
-    if constexpr (std::is_integral_v<T>) element = integer_element<T>(), integer = static_cast<std::int64_t>(value);
-    else if constexpr (std::is_floating_point_v<T>) floating = true, real = static_cast<double>(value);
-    else floating = true, real = static_cast<float>(value);
+  template <PlainNumber T>
+  Number(T value) {
+    if constexpr (std::is_integral_v<T>)
+      element = integer_element<T>(), integer = static_cast<std::int64_t>(value);
+    else if constexpr (std::is_floating_point_v<T>)
+      floating = true, real = static_cast<double>(value);
+    else
+      floating = true, real = static_cast<float>(value);
   }
 
   /// The element type beside an operand of type `other`.
@@ -54,9 +65,12 @@ struct Number {
 };
 
 /// A code for the number type T in static element rules.
-template <PlainNumber T> inline constexpr int number_code = [] {
-  if constexpr (std::is_integral_v<T>) return static_cast<int>(integer_element<T>());
-  else return floating_literal;
+template <PlainNumber T>
+inline constexpr int number_code = [] {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<int>(integer_element<T>());
+  else
+    return floating_literal;
 }();
 
 inline ir::Value emit_number(ir::Builder& builder, const Number& number, ElementType element) {

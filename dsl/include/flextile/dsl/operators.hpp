@@ -1,25 +1,34 @@
-// Operators and element-wise functions, for kernels (tiles, scalars, variables) and for mods (nodes), and the functions
-// for plain numbers, so that one generic lambda serves all three.
+// Operators of kernels (tiles, scalars, variables) and of mods (nodes). Both sides of && and || are evaluated.
 #pragma once
 #include <flextile/dsl/mod_node.hpp>
 #include <flextile/dsl/tile.hpp>
 
 namespace flextile {
 
-template <class A, class B> concept OperatorPair =
-    (KernelOperand<A> && NumberOperand<B>) || (PlainNumber<std::remove_cvref_t<A>> && KernelOperand<B>) || ModPair<A, B>;
-template <class A> concept OperatorOperand = KernelOperand<A> || ModNode<A>;
+template <class A>
+concept OperatorOperand = KernelOperand<A> || ModNode<A>;
+/// Two operands of one kind. Numbers have overloads of their own, by value: a constant needs no capture in a lambda.
+template <class A, class B>
+concept OperatorPair = (KernelOperand<A> && KernelOperand<B>) || (ModNode<A> && ModNode<B>);
 
-template <Opcode opcode, class A, class B> constexpr auto element_wise(A&& a, B&& b) {
-  if constexpr (ModPair<A, B>) return binary_node<opcode>(a, b);
-  else return binary_expression<opcode>(static_cast<A&&>(a), static_cast<B&&>(b));
+template <Opcode opcode, class A, class B>
+constexpr auto element_wise(A&& a, B&& b) {
+  if constexpr (ModPair<A, B>)
+    return binary_node<opcode>(a, b);
+  else
+    return binary_expression<opcode>(static_cast<A&&>(a), static_cast<B&&>(b));
 }
-template <Opcode opcode, class A> constexpr auto element_wise(A&& a) {
-  if constexpr (ModNode<A>) return unary_node<opcode>(a);
-  else return unary_expression<opcode>(static_cast<A&&>(a));
+template <Opcode opcode, class A>
+constexpr auto element_wise(A&& a) {
+  if constexpr (ModNode<A>)
+    return unary_node<opcode>(a);
+  else
+    return unary_expression<opcode>(static_cast<A&&>(a));
 }
 
-template <Opcode opcode, class A, class B> constexpr auto logical(A&& a, B&& b) {
+/// Operands are i1 in a kernel; in a mod, a number other than 0 is true.
+template <Opcode opcode, class A, class B>
+constexpr auto logical(A&& a, B&& b) {
   if constexpr (ModPair<A, B>) {
     return logical_node<opcode>(a, b);
   } else {
@@ -29,30 +38,35 @@ template <Opcode opcode, class A, class B> constexpr auto logical(A&& a, B&& b) 
   }
 }
 
-template <class A, class B> requires OperatorPair<A, B> auto operator+(A&& a, B&& b) { return element_wise<Opcode::add>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator-(A&& a, B&& b) { return element_wise<Opcode::sub>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator*(A&& a, B&& b) { return element_wise<Opcode::mul>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator/(A&& a, B&& b) { return element_wise<Opcode::div>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator%(A&& a, B&& b) { return element_wise<Opcode::rem>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator&(A&& a, B&& b) { return element_wise<Opcode::bit_and>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator|(A&& a, B&& b) { return element_wise<Opcode::bit_or>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator^(A&& a, B&& b) { return element_wise<Opcode::bit_xor>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator<<(A&& a, B&& b) { return element_wise<Opcode::shl>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator>>(A&& a, B&& b) { return element_wise<Opcode::shr>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator==(A&& a, B&& b) { return element_wise<Opcode::eq>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator!=(A&& a, B&& b) { return element_wise<Opcode::ne>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator<(A&& a, B&& b) { return element_wise<Opcode::lt>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator<=(A&& a, B&& b) { return element_wise<Opcode::le>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator>(A&& a, B&& b) { return element_wise<Opcode::gt>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator>=(A&& a, B&& b) { return element_wise<Opcode::ge>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A> requires OperatorOperand<A> auto operator-(A&& a) { return element_wise<Opcode::neg>(static_cast<A&&>(a)); }
-template <class A> requires OperatorOperand<A> auto operator~(A&& a) { return element_wise<Opcode::bit_not>(static_cast<A&&>(a)); }
+#define BINARY(symbol, function, opcode)                                                                            \
+  template <class A, class B>                                                                                       \
+  requires OperatorPair<A, B>                                                                                       \
+  auto operator symbol(A&& a, B&& b) { return function<Opcode::opcode>(static_cast<A&&>(a), static_cast<B&&>(b)); } \
+  template <OperatorOperand A, PlainNumber B>                                                                       \
+  auto operator symbol(A&& a, B b) {                                                                                \
+    return function<Opcode::opcode>(static_cast<A&&>(a), b);                                                        \
+  }                                                                                                                 \
+  template <PlainNumber A, OperatorOperand B>                                                                       \
+  auto operator symbol(A a, B&& b) {                                                                                \
+    return function<Opcode::opcode>(a, static_cast<B&&>(b));                                                        \
+  }
+#define OPERATOR(symbol, opcode) BINARY(symbol, element_wise, opcode)
+#define LOGICAL(symbol, opcode) BINARY(symbol, logical, opcode)
+#include <flextile/dsl/operators.def>
+#undef LOGICAL
+#undef OPERATOR
+#undef BINARY
 
-/// Both sides are evaluated. Operands are i1 in a kernel; in a mod, a number other than 0 is true.
-template <class A, class B> requires OperatorPair<A, B> auto operator&&(A&& a, B&& b) { return logical<Opcode::bit_and>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-template <class A, class B> requires OperatorPair<A, B> auto operator||(A&& a, B&& b) { return logical<Opcode::bit_or>(static_cast<A&&>(a), static_cast<B&&>(b)); }
-
-template <class A> requires OperatorOperand<A> auto operator!(A&& a) {
+template <OperatorOperand A>
+auto operator-(A&& a) {
+  return element_wise<Opcode::neg>(static_cast<A&&>(a));
+}
+template <OperatorOperand A>
+auto operator~(A&& a) {
+  return element_wise<Opcode::bit_not>(static_cast<A&&>(a));
+}
+template <OperatorOperand A>
+auto operator!(A&& a) {
   if constexpr (ModNode<A>) {
     return unary_node<Opcode::bit_not>(truth_node(as_node(a)));
   } else {

@@ -5,7 +5,10 @@
 namespace flextile {
 
 /// 0, 1, ..., N - 1.
-template <int N> Tile<i32, Shape<N>> arange(Where where = Where::current()) { return Tile<i32, Shape<N>>::of(builder_at(where).arange(N)); }
+template <int N>
+Tile<i32, Shape<N>> arange(Where where = Where::current()) {
+  return Tile<i32, Shape<N>>::of(builder_at(where).arange(N));
+}
 inline AnyTile arange(int count, Where where = Where::current()) { return AnyTile::of(builder_at(where).arange(count)); }
 
 inline ir::Value emit_full(ir::Builder& builder, const ir::Type& type, const Number& value) {
@@ -13,13 +16,17 @@ inline ir::Value emit_full(ir::Builder& builder, const ir::Type& type, const Num
 }
 
 /// A tile of one value: full<f32, 64, 32>(0.5f).
-template <class T, int... Extents, PlainNumber V> Tile<T, Shape<Extents...>> full(V value, Where where = Where::current()) {
+template <class T, int... Extents, PlainNumber V>
+Tile<T, Shape<Extents...>> full(V value, Where where = Where::current()) {
   return Tile<T, Shape<Extents...>>::of(emit_full(builder_at(where), ir::Type::tile(element_type_of<T>, {Extents...}), Number(value)));
 }
 inline AnyTile full(ElementType element, const ir::Shape& shape, Number value, Where where = Where::current()) {
   return AnyTile::of(emit_full(builder_at(where), ir::Type::tile(element, shape), value));
 }
-template <class T, int... Extents> Tile<T, Shape<Extents...>> zeros(Where where = Where::current()) { return full<T, Extents...>(0, where); }
+template <class T, int... Extents>
+Tile<T, Shape<Extents...>> zeros(Where where = Where::current()) {
+  return full<T, Extents...>(0, where);
+}
 inline AnyTile zeros(ElementType element, const ir::Shape& shape, Where where = Where::current()) { return full(element, shape, 0, where); }
 
 /// Which program this is, along an axis of the grid (0 to 2), and how many there are.
@@ -27,26 +34,31 @@ inline Scalar<i32> program_id(int axis, Where where = Where::current()) { return
 inline Scalar<i32> num_programs(int axis, Where where = Where::current()) { return Scalar<i32>::of(builder_at(where).num_programs(axis)); }
 
 /// The element type that only the trace knows: cast(x, ElementType::bf16).
-template <KernelOperand X> AnyTile cast(X&& x, ElementType element, Where where = Where::current()) {
+template <KernelOperand X>
+AnyTile cast(X&& x, ElementType element, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   return AnyTile::of(emit_as(builder, emit_operand(builder, static_cast<X&&>(x)), element));
 }
 
 /// The same bits as another type of the same width.
-template <Element T, KernelOperand X> auto bitcast(X&& x, Where where = Where::current()) {
-  if constexpr (code_of<X> >= 0) static_assert(rules::same_width<bit_width(static_cast<ElementType>(code_of<X>)), bit_width(element_type_of<T>)>());
+template <Element T, KernelOperand X>
+auto bitcast(X&& x, Where where = Where::current()) {
+  if constexpr (code_of<X> >= 0)
+    static_assert(rules::same_width<bit_width(static_cast<ElementType>(code_of<X>)), bit_width(element_type_of<T>)>());
   ir::Builder& builder = builder_at(where);
   ir::Value value = emit_value(builder, static_cast<X&&>(x));
   return Tile<T, shape_of<X>>::of(builder.bitcast(value, element_type_of<T>));
 }
-template <KernelOperand X> AnyTile bitcast(X&& x, ElementType element, Where where = Where::current()) {
+template <KernelOperand X>
+AnyTile bitcast(X&& x, ElementType element, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   ir::Value value = emit_value(builder, static_cast<X&&>(x));
   return AnyTile::of(builder.bitcast(value, element));
 }
 
 /// Stretched to a shape; extents of 1 repeat, axes are matched from the last.
-template <int... Extents, KernelOperand X> auto broadcast_to(X&& x, Where where = Where::current()) {
+template <int... Extents, KernelOperand X>
+auto broadcast_to(X&& x, Where where = Where::current()) {
   if constexpr (shape_of<X>::rank >= 0) {
     static_assert(rules::stretches_to<typename Broadcast<shape_of<X>, Shape<Extents...>>::type, Shape<Extents...>>());
   }
@@ -54,41 +66,47 @@ template <int... Extents, KernelOperand X> auto broadcast_to(X&& x, Where where 
   ir::Value value = emit_value(builder, static_cast<X&&>(x));
   return Tile<element_of<X>, Shape<Extents...>>::of(stretch(builder, value, {Extents...}));
 }
-template <KernelOperand X> AnyTile broadcast_to(X&& x, const ir::Shape& shape, Where where = Where::current()) {
+template <KernelOperand X>
+AnyTile broadcast_to(X&& x, const ir::Shape& shape, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   ir::Value value = emit_value(builder, static_cast<X&&>(x));
   return AnyTile::of(stretch(builder, value, shape));
 }
 
 /// An axis of 1 element before `Axis`: a row of 64 becomes 1x64 with expand_dims<0>, 64x1 with expand_dims<1>.
-template <int Axis, KernelOperand X> auto expand_dims(X&& x, Where where = Where::current()) {
+template <int Axis, KernelOperand X>
+auto expand_dims(X&& x, Where where = Where::current()) {
   constexpr int rank = shape_of<X>::rank;
   static_assert(rules::axis_exists<Axis, (rank < 0 ? -1 : rank + 1)>());
   ir::Builder& builder = builder_at(where);
   ir::Value value = emit_value(builder, static_cast<X&&>(x));
   return Tile<element_of<X>, typename InsertAxis<shape_of<X>, Axis>::type>::of(builder.expand_dims(value, Axis));
 }
-template <KernelOperand X> AnyTile expand_dims(X&& x, int axis, Where where = Where::current()) {
+template <KernelOperand X>
+AnyTile expand_dims(X&& x, int axis, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   ir::Value value = emit_value(builder, static_cast<X&&>(x));
   return AnyTile::of(builder.expand_dims(value, axis));
 }
 
 /// Another shape with the same elements in row-major order.
-template <int... Extents, KernelOperand X> requires(sizeof...(Extents) > 0) auto reshape(X&& x, Where where = Where::current()) {
+template <int... Extents, KernelOperand X>
+requires(sizeof...(Extents) > 0) auto reshape(X&& x, Where where = Where::current()) {
   if constexpr (shape_of<X>::rank >= 0) static_assert(rules::same_elements<shape_of<X>::elements, Shape<Extents...>::elements>());
   ir::Builder& builder = builder_at(where);
   ir::Value value = emit_value(builder, static_cast<X&&>(x));
   return Tile<element_of<X>, Shape<Extents...>>::of(builder.reshape(value, {Extents...}));
 }
-template <KernelOperand X> AnyTile reshape(X&& x, const ir::Shape& shape, Where where = Where::current()) {
+template <KernelOperand X>
+AnyTile reshape(X&& x, const ir::Shape& shape, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   ir::Value value = emit_value(builder, static_cast<X&&>(x));
   return AnyTile::of(builder.reshape(value, shape));
 }
 
 /// The last two axes swapped.
-template <KernelOperand X> auto trans(X&& x, Where where = Where::current()) {
+template <KernelOperand X>
+auto trans(X&& x, Where where = Where::current()) {
   ir::Builder& builder = builder_at(where);
   ir::Value value = emit_value(builder, static_cast<X&&>(x));
   int rank = builder.type(value).rank;

@@ -1,14 +1,14 @@
 // What the C++ compiler knows of a tile: its element type and its extents, or that only the trace will know.
 #pragma once
-#include <type_traits>
-
 #include <flextile/ir/opcode.hpp>
 #include <flextile/ir/type.hpp>
+#include <type_traits>
 
 namespace flextile {
 
 /// The extents of a tile. Shape<> is a scalar.
-template <int... Extents> struct Shape {
+template <int... Extents>
+struct Shape {
   static constexpr int rank = sizeof...(Extents);
   static constexpr long long elements = (1LL * ... * Extents);
   static_assert(((Extents > 0) && ...), "[shape] every extent must be at least 1");
@@ -33,26 +33,75 @@ using ir::Opcode;
 inline constexpr int floating_literal = -2;
 inline constexpr int dynamic_element = -1;
 
-template <class T> inline constexpr int element_code = static_cast<int>(element_type_of<T>);
-template <> inline constexpr int element_code<Dynamic> = dynamic_element;
+template <class T>
+inline constexpr int element_code = static_cast<int>(element_type_of<T>);
+template <>
+inline constexpr int element_code<Dynamic> = dynamic_element;
 
-template <int Code> struct ElementOfCode;
-template <> struct ElementOfCode<dynamic_element> { using type = Dynamic; };
-template <> struct ElementOfCode<floating_literal> { using type = f32; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::i1)> { using type = i1; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::i8)> { using type = i8; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::i16)> { using type = i16; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::i32)> { using type = i32; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::i64)> { using type = i64; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::u8)> { using type = u8; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::u16)> { using type = u16; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::u32)> { using type = u32; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::u64)> { using type = u64; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::f16)> { using type = f16; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::bf16)> { using type = bf16; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::f32)> { using type = f32; };
-template <> struct ElementOfCode<static_cast<int>(ElementType::f64)> { using type = f64; };
-template <int Code> using element_of_code = typename ElementOfCode<Code>::type;
+template <int Code>
+struct ElementOfCode;
+template <>
+struct ElementOfCode<dynamic_element> {
+  using type = Dynamic;
+};
+template <>
+struct ElementOfCode<floating_literal> {
+  using type = f32;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::i1)> {
+  using type = i1;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::i8)> {
+  using type = i8;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::i16)> {
+  using type = i16;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::i32)> {
+  using type = i32;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::i64)> {
+  using type = i64;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::u8)> {
+  using type = u8;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::u16)> {
+  using type = u16;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::u32)> {
+  using type = u32;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::u64)> {
+  using type = u64;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::f16)> {
+  using type = f16;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::bf16)> {
+  using type = bf16;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::f32)> {
+  using type = f32;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::f64)> {
+  using type = f64;
+};
+template <int Code>
+using element_of_code = typename ElementOfCode<Code>::type;
 
 // ---- which element types an element-wise operation computes in. Kernels, mods and host evaluation all follow these.
 
@@ -100,10 +149,15 @@ constexpr int result_code(Opcode opcode, int promoted) {
 /// The extent of result axis `axis` (counted from the last, right-aligned) of two shapes; 0 where they do not fit.
 constexpr int broadcast_extent(int a, int b) { return a == b || b == 1 ? a : a == 1 ? b : 0; }
 
-template <class A, class B, class Axes> struct BroadcastAxes;
-template <class A, class B, int... Axis> struct BroadcastAxes<A, B, std::integer_sequence<int, Axis...>> {
+template <class A, class B, class Axes>
+struct BroadcastAxes;
+template <class A, class B, int... Axis>
+struct BroadcastAxes<A, B, std::integer_sequence<int, Axis...>> {
   static constexpr int rank = sizeof...(Axis);
-  template <class S> static constexpr int at(int axis) { return axis < rank - S::rank ? 1 : S::extent(axis - (rank - S::rank)); }
+  template <class S>
+  static constexpr int at(int axis) {
+    return axis < rank - S::rank ? 1 : S::extent(axis - (rank - S::rank));
+  }
   static constexpr bool fits = (... && (broadcast_extent(at<A>(Axis), at<B>(Axis)) != 0));
   using type = Shape<(broadcast_extent(at<A>(Axis), at<B>(Axis)) != 0 ? broadcast_extent(at<A>(Axis), at<B>(Axis)) : at<A>(Axis))...>;
 };
@@ -111,51 +165,84 @@ template <class A, class B, int... Axis> struct BroadcastAxes<A, B, std::integer
 /// The shape that A and B broadcast to; `fits` is false where there is none (type is then harmless).
 template <class A, class B>
 struct Broadcast : BroadcastAxes<A, B, std::make_integer_sequence<int, (A::rank > B::rank ? A::rank : B::rank)>> {};
-template <class S> struct Broadcast<S, S> {
+template <class S>
+struct Broadcast<S, S> {
   static constexpr bool fits = true;
   using type = S;
 };
-template <class S> struct Broadcast<S, Dynamic> {
+template <class S>
+struct Broadcast<S, Dynamic> {
   static constexpr bool fits = true;
   using type = Dynamic;
 };
-template <class S> struct Broadcast<Dynamic, S> : Broadcast<S, Dynamic> {};
-template <> struct Broadcast<Dynamic, Dynamic> {
+template <class S>
+struct Broadcast<Dynamic, S> : Broadcast<S, Dynamic> {};
+template <>
+struct Broadcast<Dynamic, Dynamic> {
   static constexpr bool fits = true;
   using type = Dynamic;
 };
-template <class S> struct Broadcast<S, Shape<>> {
+template <class S>
+struct Broadcast<S, Shape<>> {
   static constexpr bool fits = true;
   using type = S;
 };
-template <class S> struct Broadcast<Shape<>, S> : Broadcast<S, Shape<>> {};
-template <> struct Broadcast<Shape<>, Shape<>> {
+template <class S>
+struct Broadcast<Shape<>, S> : Broadcast<S, Shape<>> {};
+template <>
+struct Broadcast<Shape<>, Shape<>> {
   static constexpr bool fits = true;
   using type = Shape<>;
 };
-template <> struct Broadcast<Dynamic, Shape<>> : Broadcast<Dynamic, Dynamic> {};
-template <> struct Broadcast<Shape<>, Dynamic> : Broadcast<Dynamic, Dynamic> {};
+template <>
+struct Broadcast<Dynamic, Shape<>> : Broadcast<Dynamic, Dynamic> {};
+template <>
+struct Broadcast<Shape<>, Dynamic> : Broadcast<Dynamic, Dynamic> {};
 
 /// S without axis `Axis`.
-template <class S, int Axis, class Axes> struct DropAxes;
-template <class S, int Axis, int... I> struct DropAxes<S, Axis, std::integer_sequence<int, I...>> {
+template <class S, int Axis, class Axes>
+struct DropAxes;
+template <class S, int Axis, int... I>
+struct DropAxes<S, Axis, std::integer_sequence<int, I...>> {
   using type = Shape<S::extent(I < Axis ? I : I + 1)...>;
 };
-template <class S, int Axis> struct DropAxis : DropAxes<S, Axis, std::make_integer_sequence<int, (S::rank > 0 ? S::rank - 1 : 0)>> {};
-template <int Axis> struct DropAxis<Dynamic, Axis> { using type = Dynamic; };
+template <class S, int Axis>
+struct DropAxis : DropAxes<S, Axis, std::make_integer_sequence<int, (S::rank > 0 ? S::rank - 1 : 0)>> {};
+template <int Axis>
+struct DropAxis<Dynamic, Axis> {
+  using type = Dynamic;
+};
 
 /// S with an extent of 1 before axis `Axis`.
-template <class S, int Axis, class Axes> struct InsertAxes;
-template <class S, int Axis, int... I> struct InsertAxes<S, Axis, std::integer_sequence<int, I...>> {
+template <class S, int Axis, class Axes>
+struct InsertAxes;
+template <class S, int Axis, int... I>
+struct InsertAxes<S, Axis, std::integer_sequence<int, I...>> {
   using type = Shape<(I == Axis ? 1 : S::extent(I < Axis ? I : I - 1))...>;
 };
-template <class S, int Axis> struct InsertAxis : InsertAxes<S, Axis, std::make_integer_sequence<int, S::rank + 1>> {};
-template <int Axis> struct InsertAxis<Dynamic, Axis> { using type = Dynamic; };
+template <class S, int Axis>
+struct InsertAxis : InsertAxes<S, Axis, std::make_integer_sequence<int, S::rank + 1>> {};
+template <int Axis>
+struct InsertAxis<Dynamic, Axis> {
+  using type = Dynamic;
+};
 
 /// S with its axes reversed, or the last two swapped for three axes and more.
-template <class S> struct TransposedShape { using type = S; };
-template <int M, int N> struct TransposedShape<Shape<M, N>> { using type = Shape<N, M>; };
-template <int A, int M, int N> struct TransposedShape<Shape<A, M, N>> { using type = Shape<A, N, M>; };
-template <int A, int B, int M, int N> struct TransposedShape<Shape<A, B, M, N>> { using type = Shape<A, B, N, M>; };
+template <class S>
+struct TransposedShape {
+  using type = S;
+};
+template <int M, int N>
+struct TransposedShape<Shape<M, N>> {
+  using type = Shape<N, M>;
+};
+template <int A, int M, int N>
+struct TransposedShape<Shape<A, M, N>> {
+  using type = Shape<A, N, M>;
+};
+template <int A, int B, int M, int N>
+struct TransposedShape<Shape<A, B, M, N>> {
+  using type = Shape<A, B, N, M>;
+};
 
 }  // namespace flextile

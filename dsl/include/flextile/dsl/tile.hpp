@@ -10,19 +10,22 @@ inline ir::Value settle(ir::Builder& builder, const Emitted& x, int code, const 
   const ir::Type& type = builder.type(x.value);
   ir::Type declared = type.with_shape(shape ? *shape : type.shape());
   if (code >= 0) declared.element = static_cast<ElementType>(code);
-  if (type != declared) builder.fail("[assign] the value is " + to_string(type) + ", the declared type is " + to_string(declared) + ": must be equal");
+  if (type != declared)
+    builder.fail("[assign] the value is " + to_string(type) + ", the declared type is " + to_string(declared) + ": must be equal");
   return x.value;
 }
 
 /// The static half of the same check.
-template <class E, int Code, class S> consteval bool settles() {
+template <class E, int Code, class S>
+consteval bool settles() {
   if constexpr (Code >= 0 && code_of<E> >= 0) static_assert(rules::assignable_element<code_of<E>, Code>());
   if constexpr (S::rank >= 0 && shape_of<E>::rank >= 0) static_assert(rules::assignable_shape<shape_of<E>, S>());
   return true;
 }
 
 /// Puts x into the IR as a value of type T and shape S.
-template <class T, class S, class E> ir::Value emit_settled(E&& expression, const Where& where) {
+template <class T, class S, class E>
+ir::Value emit_settled(E&& expression, const Where& where) {
   static_assert(settles<E, element_code<T>, S>());
   ir::Builder& builder = builder_at(where);
   Emitted emitted = emit_operand(builder, static_cast<E&&>(expression));
@@ -37,8 +40,9 @@ template <class T, class S, class E> ir::Value emit_settled(E&& expression, cons
 /// An immutable block of numbers, one per element of S. With Dynamic in both places: AnyTile, whose type only the trace knows.
 ///
 ///   Tile x = a * b + c;          // the statement's line goes into the IR
-template <class T, class S> class Tile {
-  static_assert(S::rank >= Dynamic::rank);   // makes the compiler check the shape
+template <class T, class S>
+class Tile {
+  static_assert(S::rank >= Dynamic::rank);  // makes the compiler check the shape
 
  public:
   static constexpr int code = element_code<T>;
@@ -46,8 +50,9 @@ template <class T, class S> class Tile {
   using kernel_shape = S;
 
   /// Puts an expression into the IR.
-  template <NumberOperand E> requires(!std::is_base_of_v<Tile, std::remove_cvref_t<E>>)
-  Tile(E&& expression, Where where = Where::current()) : value_(emit_settled<T, S>(static_cast<E&&>(expression), where)) {}
+  template <NumberOperand E>
+  requires(!std::is_base_of_v<Tile, std::remove_cvref_t<E>>) Tile(E&& expression, Where where = Where::current())
+      : value_(emit_settled<T, S>(static_cast<E&&>(expression), where)) {}
   Tile(const Tile&) = default;
   Tile& operator=(const Tile&) = delete;
   static Tile of(ir::Value value) { return Tile(value); }
@@ -68,16 +73,20 @@ template <class T, class S> class Tile {
  private:
   ir::Value value_;
 };
-template <NumberOperand E> Tile(E&&) -> Tile<element_of<E>, shape_of<E>>;
-template <NumberOperand E> Tile(E&&, Where) -> Tile<element_of<E>, shape_of<E>>;
+template <NumberOperand E>
+Tile(E&&) -> Tile<element_of<E>, shape_of<E>>;
+template <NumberOperand E>
+Tile(E&&, Where) -> Tile<element_of<E>, shape_of<E>>;
 
 using AnyTile = Tile<Dynamic, Dynamic>;
 
 /// One number: a tile without axes.
-template <class T> class Scalar : public Tile<T, Shape<>> {
+template <class T>
+class Scalar : public Tile<T, Shape<>> {
  public:
-  template <NumberOperand E> requires(!std::is_base_of_v<Tile<T, Shape<>>, std::remove_cvref_t<E>>)
-  Scalar(E&& expression, Where where = Where::current()) : Tile<T, Shape<>>(emit_settled<T, Shape<>>(static_cast<E&&>(expression), where)) {
+  template <NumberOperand E>
+  requires(!std::is_base_of_v<Tile<T, Shape<>>, std::remove_cvref_t<E>>) Scalar(E&& expression, Where where = Where::current())
+      : Tile<T, Shape<>>(emit_settled<T, Shape<>>(static_cast<E&&>(expression), where)) {
     static_assert(rules::is_scalar_shape<shape_of<E>>());
   }
   Scalar(const Tile<T, Shape<>>& tile) : Tile<T, Shape<>>(tile) {}
@@ -88,7 +97,9 @@ template <class T> class Scalar : public Tile<T, Shape<>> {
  private:
   explicit Scalar(ir::Value value) : Tile<T, Shape<>>(value) {}
 };
-template <NumberOperand E> Scalar(E&&) -> Scalar<element_of<E>>;
-template <NumberOperand E> Scalar(E&&, Where) -> Scalar<element_of<E>>;
+template <NumberOperand E>
+Scalar(E&&) -> Scalar<element_of<E>>;
+template <NumberOperand E>
+Scalar(E&&, Where) -> Scalar<element_of<E>>;
 
 }  // namespace flextile

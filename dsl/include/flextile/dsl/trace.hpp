@@ -1,9 +1,8 @@
 // The function that is being traced on this thread, and its variables.
 #pragma once
-#include <source_location>
-
 #include <flextile/ir/builder.hpp>
 #include <flextile/ir/error.hpp>
+#include <source_location>
 
 namespace flextile {
 
@@ -20,7 +19,9 @@ class Tracing {
   ~Tracing() { current_ = outer_; }
 
   static Tracing& current() {
-    if (!current_) throw CompileError("flextile: compile error: no kernel is being traced: tiles exist only inside a kernel's lambda or flextile::trace");
+    if (!current_)
+      throw CompileError(
+          "flextile: compile error: no kernel is being traced: tiles exist only inside a kernel's lambda or flextile::trace");
     return *current_;
   }
 

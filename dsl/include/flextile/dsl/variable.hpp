@@ -12,21 +12,24 @@ inline ir::Value assignable(ir::Builder& builder, const Emitted& x, const ir::Ty
   if (from.element == type.element && ir::broadcast_shapes(from.shape(), type.shape(), meeting) && meeting == type.shape()) {
     return stretch(builder, value, meeting);
   }
-  builder.fail("[assign] the value is " + to_string(from) + ", the variable is " + to_string(type) + ": a variable keeps its type; cast or reshape the value");
+  builder.fail("[assign] the value is " + to_string(from) + ", the variable is " + to_string(type) +
+               ": a variable keeps its type; cast or reshape the value");
 }
 
 /// A variable. Assigned inside a traced loop or branch, it becomes a carried value.
 ///
 ///   Var acc = zeros<f32, 128, 64>();
 ///   for (auto k : range(0, n, 32)) acc = dot(a.load<128, 32>(m, k), b.load<32, 64>(k, n0), acc);
-template <class T, class S> class Var {
+template <class T, class S>
+class Var {
  public:
   static constexpr int code = element_code<T>;
   using element = T;
   using kernel_shape = S;
 
-  template <NumberOperand E> requires(!std::is_same_v<std::remove_cvref_t<E>, Var>)
-  Var(E&& initial, Where where = Where::current()) : Var(emit_settled<T, S>(static_cast<E&&>(initial), where)) {}
+  template <NumberOperand E>
+  requires(!std::is_same_v<std::remove_cvref_t<E>, Var>) Var(E&& initial, Where where = Where::current())
+      : Var(emit_settled<T, S>(static_cast<E&&>(initial), where)) {}
   Var(const Var& other) : Var(other.value()) {}
   static Var of(ir::Value value) { return Var(value); }
 
@@ -40,17 +43,22 @@ template <class T, class S> class Var {
   /// What stands right of an assignment, with its line.
   struct Assigned {
     Emitted emitted;
-    template <NumberOperand E> Assigned(E&& expression, Where where = Where::current()) : emitted(emit_operand(builder_at(where), static_cast<E&&>(expression))) {
+    template <NumberOperand E>
+    Assigned(E&& expression, Where where = Where::current()) : emitted(emit_operand(builder_at(where), static_cast<E&&>(expression))) {
       if constexpr (code >= 0 && code_of<E> >= 0) static_assert(rules::assignable_element<code_of<E>, code>());
-      if constexpr (S::rank >= 0 && shape_of<E>::rank >= 0) static_assert(rules::assignable_shape<typename Broadcast<shape_of<E>, S>::type, S>());
+      if constexpr (S::rank >= 0 && shape_of<E>::rank >= 0)
+        static_assert(rules::assignable_shape<typename Broadcast<shape_of<E>, S>::type, S>());
     }
   };
   struct Combined {
     Emitted emitted;
-    template <NumberOperand E> Combined(E&& expression, Where where = Where::current()) : emitted(emit_operand(builder_at(where), static_cast<E&&>(expression))) {
+    template <NumberOperand E>
+    Combined(E&& expression, Where where = Where::current()) : emitted(emit_operand(builder_at(where), static_cast<E&&>(expression))) {
       static_assert(rules::shapes_fit<shape_of<E>, S>());
-      if constexpr (code >= 0 && code_of<E> != dynamic_element) static_assert(rules::assignable_element<promote_codes(code, code_of<E>), code>());
-      if constexpr (S::rank >= 0 && shape_of<E>::rank >= 0) static_assert(rules::assignable_shape<typename Broadcast<shape_of<E>, S>::type, S>());
+      if constexpr (code >= 0 && code_of<E> != dynamic_element)
+        static_assert(rules::assignable_element<promote_codes(code, code_of<E>), code>());
+      if constexpr (S::rank >= 0 && shape_of<E>::rank >= 0)
+        static_assert(rules::assignable_shape<typename Broadcast<shape_of<E>, S>::type, S>());
     }
   };
 
@@ -80,8 +88,10 @@ template <class T, class S> class Var {
 
   std::size_t slot_;
 };
-template <NumberOperand E> Var(E&&) -> Var<element_of<E>, shape_of<E>>;
-template <NumberOperand E> Var(E&&, Where) -> Var<element_of<E>, shape_of<E>>;
+template <NumberOperand E>
+Var(E&&) -> Var<element_of<E>, shape_of<E>>;
+template <NumberOperand E>
+Var(E&&, Where) -> Var<element_of<E>, shape_of<E>>;
 
 using AnyVar = Var<Dynamic, Dynamic>;
 
