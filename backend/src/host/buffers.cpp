@@ -154,7 +154,8 @@ class SlotPlanner {
   bool same_storage(Value a, Value b) const {
     const ir::Type& x = function_.type(a);
     const ir::Type& y = function_.type(b);
-    return x.kind == y.kind && x.element == y.element && x.elements() == y.elements() && plan_.wide[a.index] == plan_.wide[b.index];
+    return x.kind == y.kind && x.element == y.element && x.elements() == y.elements() && plan_.wide[a.index] == plan_.wide[b.index] &&
+           plan_.panel[a.index] == plan_.panel[b.index];
   }
 
   void try_share(Value a, Value b) {
@@ -274,7 +275,7 @@ class SlotPlanner {
       if (members_[i].empty()) continue;
       Slot slot{.bytes = 0, .offset = 0, .begin = next_position_, .end = 0};
       for (Value value : members_[i]) {
-        slot.bytes = std::max(slot.bytes, function_.type(value).elements() * stored_bytes(function_, plan_, value));
+        slot.bytes = std::max(slot.bytes, slot_elements(value) * stored_bytes(function_, plan_, value));
         slot.begin = std::min(slot.begin, lives_[value.index].define);
         slot.end = std::max(slot.end, lives_[value.index].last);
       }
@@ -292,11 +293,18 @@ class SlotPlanner {
     place_slots();
   }
 
+  std::int64_t slot_elements(Value value) const {
+    const ir::Type& type = function_.type(value);
+    const std::int64_t panel = plan_.panel[value.index];
+    return panel == 0 ? type.elements() : (type.extents[1] + panel - 1) / panel * panel * type.extents[0];
+  }
+
   void group_temporaries(OperationId id, ir::BlockId block, const Group& group) {
     const Operation& operation = function_.operation(id);
     if (operation.opcode == Opcode::dot) {
       const DotShape shape = dot_shape(function_, operation, machine_);
-      plan_.temporaries[id.index] = {temporary(shape.packed_right_bytes(), group.begin), temporary(shape.packed_left_bytes(), group.begin)};
+      const std::int64_t right_bytes = plan_.panel[shape.right.index] > 0 ? 0 : shape.packed_right_bytes();
+      plan_.temporaries[id.index] = {temporary(right_bytes, group.begin), temporary(shape.packed_left_bytes(), group.begin)};
     }
     if ((operation.opcode == Opcode::yield || operation.opcode == Opcode::condition) && places_[block.index].group &&
         function_.operation(places_[block.index].group->operations[0]).opcode != Opcode::reduce) {
@@ -382,6 +390,34 @@ void mark_wide(const Function& function, Plan& plan) {
   }
 }
 
+/// Tiles that sweeps compute and dots read only as right operands, not transposed, are stored packed by the sweep itself.
+void mark_panels(const Function& function, const Machine& machine, Plan& plan) {
+  std::vector<bool> barred(function.value_count(), false);
+  for (std::uint32_t block = 0; block < function.block_count(); ++block) {
+    for (OperationId id : function.block({block}).operations) {
+      const Operation& operation = function.operation(id);
+      for (std::size_t i = 0; i < operation.operands.size(); ++i) {
+        const Value operand = operation.operands[i];
+        if (operation.opcode != Opcode::dot || i != 1) {
+          if (operation.opcode != Opcode::transpose && !ir::has(operation.opcode, ir::elementwise)) barred[operand.index] = true;
+          if (operation.opcode == Opcode::transpose || operation.results.empty() || function.type(operation.results[0]).shape() != function.type(operand).shape()) {
+            barred[operand.index] = true;
+          }
+          continue;
+        }
+        const DotShape shape = dot_shape(function, operation, machine);
+        const Operation* defining = function.defining(operand);
+        const bool swept = defining && !plan.lazy[operand.index] && defining->blocks.empty() && defining->opcode != Opcode::dot && defining->opcode != Opcode::reduce;
+        if (swept && !shape.right_transposed && shape.right == operand) plan.panel[operand.index] = shape.panel;
+        else barred[operand.index] = true;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < barred.size(); ++i) {
+    if (barred[i]) plan.panel[i] = 0;
+  }
+}
+
 }  // namespace
 
 void append_leaves(const Function& function, const Plan& plan, Value value, std::vector<Value>& leaves) {
@@ -423,6 +459,8 @@ void assign_slots(const Function& function, const Machine& machine, Plan& plan) 
   plan.slot.assign(function.value_count(), -1);
   plan.temporaries.resize(function.operation_count());
   mark_wide(function, plan);
+  plan.panel.assign(function.value_count(), 0);
+  mark_panels(function, machine, plan);
   SlotPlanner(function, machine, plan).run();
 }
 

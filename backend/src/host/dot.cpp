@@ -1,4 +1,5 @@
-// Matrix products on tiles in memory. The right operand is packed into panels of two vectors of columns; for each panel and
+// Matrix products on tiles in memory. The right operand is packed into panels of two vectors of columns (by the sweep that
+// computes it, where nothing else reads it); for each panel and
 // each block of rows one micro-kernel keeps rows x 2 vectors of sums in registers and runs over K:
 //
 //   c[rows x panel] += a[rows x K] . b[K x panel]        a: row-major, one element broadcast at a time; b: packed, contiguous
@@ -38,7 +39,8 @@ class Dot {
       pack_transposed(left, packed_left_, shape_.m, shape_.k, shape_.m, shape_.k, /*panel_outer=*/false);
       left = packed_left_;
     }
-    pack_right(stored(shape_.right));
+    if (l_.plan.panel[shape_.right.index] > 0) packed_right_ = stored(shape_.right);
+    else pack_right(stored(shape_.right));
     multiply(left, slot_pointer(l_, slot));
   }
 

@@ -166,8 +166,15 @@ llvm::Value* to_stored(Lowering& l, const Stored& form, llvm::Value* value) {
 }
 
 /// Elements from the tile's start to the point, and the distance between lanes.
-llvm::Value* linear_index(Lowering& l, const ir::Shape& shape, const Point& point, std::int64_t& lane_stride) {
+llvm::Value* linear_index(Lowering& l, const ir::Shape& shape, const Point& point, std::int64_t panel, std::int64_t& lane_stride) {
   llvm::IRBuilder<>& b = l.builder;
+  if (panel > 0) {                               // a vector never crosses a panel: both begin at multiples of the vector's width
+    llvm::Value* width = index_constant(l, panel);
+    llvm::Value* column = point.index[1];
+    llvm::Value* before = b.CreateMul(b.CreateUDiv(column, width), index_constant(l, panel * shape[0]));
+    lane_stride = point.vector_axis == 0 ? panel : 1;
+    return b.CreateAdd(before, b.CreateAdd(b.CreateMul(point.index[0], width), b.CreateURem(column, width)));
+  }
   llvm::Value* index = index_constant(l, 0);
   std::int64_t stride = 1;
   lane_stride = 0;
@@ -192,7 +199,7 @@ Lane load_slot(Lowering& l, ir::Value stored, const ir::Shape& shape, const Poin
   const Stored form = stored_form(l, stored);
   llvm::Type* element = stored_type(l, form);
   std::int64_t lane_stride = 0;
-  llvm::Value* index = linear_index(l, shape, point, lane_stride);
+  llvm::Value* index = linear_index(l, shape, point, l.plan.panel[stored.index], lane_stride);
   llvm::Value* address = b.CreateInBoundsGEP(element, slot_pointer(l, l.plan.slot[stored.index]), index);
   const llvm::Align align(element->isPointerTy() ? 8 : element->getScalarSizeInBits() / 8);
   if (point.vector_axis < 0 || point.lanes == 1) {
@@ -215,7 +222,7 @@ void store_slot(Lowering& l, ir::Value value, const Point& point, const Lane& la
   const Stored form = stored_form(l, value);
   llvm::Type* element = stored_type(l, form);
   std::int64_t lane_stride = 0;
-  llvm::Value* index = linear_index(l, l.type(value).shape(), point, lane_stride);
+  llvm::Value* index = linear_index(l, l.type(value).shape(), point, l.plan.panel[value.index], lane_stride);
   llvm::Value* address = b.CreateInBoundsGEP(element, slot_pointer(l, slot), index);
   const llvm::Align align(element->isPointerTy() ? 8 : element->getScalarSizeInBits() / 8);
   const int lanes = point.vector_axis < 0 ? 1 : point.lanes;

@@ -4,6 +4,7 @@
 //   lazy     a value that is never stored: every reader computes it again (arange, broadcast, index arithmetic)
 //   slot     a piece of the scratch area; values whose lives do not meet, or that are updated in place, share one
 //   wide     a bf16, f16 or i8 value that a dot reads: its slot holds f32 (or i32), already rounded to the narrow type
+//   panels   a tile that dots read only as their right operand: its slot is laid out as the micro-kernel reads it
 //   position groups and the ends of loops are numbered in the order in which they run; lives are ranges of positions
 #pragma once
 #include <cstdint>
@@ -33,6 +34,7 @@ struct Plan {
   std::vector<std::vector<Group>> blocks;       // by block
   std::vector<bool> lazy;                       // by value
   std::vector<bool> wide;                       // by value
+  std::vector<int> panel;                       // by value: columns of a panel; 0: row-major
   std::vector<int> slot;                        // by value; -1: lives in no slot
   std::vector<Slot> slots;
   std::vector<std::vector<int>> temporaries;    // by operation: slots that it needs while it runs

@@ -24,8 +24,8 @@ llvm::Value* combine(Lowering& l, std::string_view kind, ElementType element, ll
   if (kind == "and") return builder.CreateAnd(a, b);
   if (kind == "or") return builder.CreateOr(a, b);
   if (kind == "xor") return builder.CreateXor(a, b);
-  if (kind == "max" && floating) return builder.CreateMaxNum(a, b);   // the other one where one is NaN
-  if (kind == "min" && floating) return builder.CreateMinNum(a, b);
+  if (kind == "max" && floating) return builder.CreateMaxNum(b, a);   // the other one where one is NaN; `a`, the sum so far, has the shorter way
+  if (kind == "min" && floating) return builder.CreateMinNum(b, a);
   if (kind == "max") return builder.CreateBinaryIntrinsic(with_sign ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, a, b);
   if (kind == "min") return builder.CreateBinaryIntrinsic(with_sign ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, a, b);
   throw InternalError("flextile: internal error: host back end: no reduction of kind \"" + std::string(kind) + "\"");
