@@ -11,6 +11,7 @@
 #include "passes/common_subexpressions.hpp"
 #include "passes/contract.hpp"
 #include "passes/dead_code.hpp"
+#include "passes/limit_tiles.hpp"
 #include "passes/loop_invariant.hpp"
 #include "passes/simplify_control.hpp"
 #include "stages.hpp"
@@ -41,6 +42,7 @@ constexpr Pass nvptx_passes[] = {
     {"loop_invariant", loop_invariant},
     {"contract", contract},
     {"dead_code", dead_code},
+    {"limit_tiles", limit_tiles, true},
     {"select_matmul", select_matmul, true},
     {"pipeline_loads", pipeline_loads, true},
     {"choose_layouts", choose_layouts, true},

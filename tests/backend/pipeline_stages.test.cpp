@@ -194,6 +194,20 @@ TEST_CASE("kernels that break a rule are the caller's error, never a crash") {
   CHECK(contains(message_of<ArgumentError>([] { compile(scale_kernel("scale"), Target::parse("host:pentium9")); }), "no CPU \"pentium9\""));
 }
 
+TEST_CASE("tiles that no GPU thread could hold are refused with the numbers; the host takes them") {
+  ir::Function function("big", {{.name = "x", .type = ir::Type::view(ElementType::f32, 2)}});
+  ir::Builder builder(function);
+  const ir::Value zero = builder.constant(ElementType::i32, std::int64_t{0});
+  const ir::Value tile = builder.view_load(function.parameter(0), {zero, zero}, {1024, 128});
+  builder.set_location("samples/big.cpp", 12);
+  builder.view_store(function.parameter(0), builder.unary(ir::Opcode::exp2, tile), {zero, zero});
+  builder.return_values();
+  const std::string message = message_of<CompileError>([&] { compile(function, Target::sm_80()); });
+  CHECK(contains(message, "kernel \"big\""));
+  CHECK(contains(message, "tile<1024x128xf32> takes 1024 registers of each of the program's 128 threads, which have 255"));
+  CHECK_FALSE(compile(function, Target::host()).binary.empty());
+}
+
 TEST_CASE("a pass that breaks the IR is named, and the IR is written") {
   Folder folder;
   const CompileOptions options{.dump_folder = folder.path.string()};

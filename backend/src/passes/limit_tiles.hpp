@@ -1,0 +1,11 @@
+// Refuses kernels whose tiles are far too large for the registers of a program's threads.
+#pragma once
+#include <flextile/backend/target.hpp>
+#include <flextile/ir/function.hpp>
+
+namespace flextile::backend {
+
+/// Returns the function as it is. Throws CompileError that names the operation, its line, the tile and the numbers.
+ir::Function limit_tiles(const ir::Function& function, const Target& target);
+
+}  // namespace flextile::backend
