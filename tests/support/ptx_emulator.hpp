@@ -181,16 +181,34 @@ class PtxEmulator {
     }
   }
 
+  static bool joins_warp(const Instruction& i) { return i.name == "shfl" || i.name == "mma" || i.name == "ldmatrix"; }
+
   void run_warp(int warp) {
+    const int first = 32 * warp;
     while (true) {
-      std::size_t pc = ~std::size_t{0};
-      for (int t = 32 * warp; t < 32 * warp + 32; ++t)
-        if (!state_[t].done && !state_[t].waiting) pc = std::min(pc, state_[t].pc);
-      if (pc == ~std::size_t{0}) return;
-      std::vector<int> active;
+      // The lanes furthest back go on; at an instruction of the whole warp they wait for the others.
+      std::size_t pc = ~std::size_t{0}, after = 0;
+      std::vector<int> lanes;
+      bool runnable = false;
+      while (true) {
+        pc = ~std::size_t{0};
+        lanes.clear();
+        for (int t = first; t < first + 32; ++t)
+          if (!state_[t].done && !state_[t].waiting && state_[t].pc >= after) pc = std::min(pc, state_[t].pc);
+        if (pc == ~std::size_t{0}) break;
+        runnable = true;
+        for (int t = first; t < first + 32; ++t)
+          if (!state_[t].done && !state_[t].waiting && state_[t].pc == pc) lanes.push_back(t);
+        if (lanes.size() == 32 || !joins_warp(code_.at(pc))) break;
+        after = pc + 1;
+      }
+      if (pc == ~std::size_t{0}) {
+        if (runnable) throw std::runtime_error("some lanes of a warp never reach an instruction of the whole warp");
+        return;
+      }
       const Instruction& instruction = code_.at(pc);
-      for (int t = 32 * warp; t < 32 * warp + 32; ++t) {
-        if (state_[t].done || state_[t].waiting || state_[t].pc != pc) continue;
+      std::vector<int> active;
+      for (int t : lanes) {
         ++state_[t].pc;
         if (instruction.predicate >= 0 && ((reg(t, instruction.predicate) & 1) != 0) == instruction.negated) continue;
         active.push_back(t);
@@ -567,7 +585,8 @@ class PtxEmulator {
     }
     if (n == "bfe") {
       const auto position = in(2) & 255, length = in(3) & 255;
-      return cut(in(1) >> position, static_cast<int>(length));
+      const std::uint64_t field = cut(in(1) >> position, static_cast<int>(length));
+      return type[0] == 's' && length > 0 ? cut(static_cast<std::uint64_t>(extend(field, static_cast<int>(length))), bits_of(type)) : field;
     }
     if (n == "prmt") {
       const std::uint64_t both = cut(in(1), 32) | cut(in(2), 32) << 32, selector = in(3);

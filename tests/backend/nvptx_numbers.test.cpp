@@ -1,0 +1,237 @@
+// Families of operations as PTX, run by the emulator and compared with the plain interpreter.
+#include <cmath>
+#include <array>
+#include <memory>
+#include <random>
+
+#include <doctest/doctest.h>
+#include <flextile/ir/builder.hpp>
+
+#include "../support/interpreter.hpp"
+#include "../support/run_ptx.hpp"
+
+using namespace flextile;
+using ir::Builder;
+using ir::Opcode;
+using ir::Shape;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+/// A dense tensor as a view argument: base, sizes, strides.
+struct TestTensor {
+  ElementType element;
+  Shape shape;
+  std::vector<std::uint64_t> bytes;      // 8-byte words: aligned for everything
+  void* base = nullptr;
+  std::vector<std::int32_t> sizes;
+  std::vector<std::int64_t> strides;
+
+  TestTensor(ElementType type, Shape extents, unsigned seed, bool ones = false) : element(type), shape(std::move(extents)) {
+    std::int64_t count = 1;
+    strides.assign(shape.size(), 1);
+    for (int axis = static_cast<int>(shape.size()) - 1; axis >= 0; --axis) {
+      strides[axis] = count;
+      count *= shape[axis];
+    }
+    sizes.assign(shape.begin(), shape.end());
+    bytes.assign(static_cast<std::size_t>(count * byte_size(type) / 8 + 4), 0);
+    base = reinterpret_cast<void*>((reinterpret_cast<std::uint64_t>(bytes.data()) + 15) / 16 * 16);
+    std::mt19937 random(seed);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const int whole = static_cast<int>(random() % 33) - 16;
+      test::write_element(type, reinterpret_cast<std::uint64_t>(base) + static_cast<std::uint64_t>(i * byte_size(type)), {ones ? 1 : whole, ones ? 1.0 : whole / 8.0});
+    }
+  }
+  TestTensor(const TestTensor&) = delete;
+  test::MemoryRange range() const { return {base, bytes.size() * 8 - 16}; }
+  double at(std::int64_t i) const {
+    const test::Number n = test::read_element(element, reinterpret_cast<std::uint64_t>(base) + static_cast<std::uint64_t>(i * byte_size(element)));
+    return is_float(element) ? n.real : static_cast<double>(n.integer);
+  }
+  std::int64_t count() const { return shape.empty() ? 1 : strides[0] * shape[0]; }
+};
+
+void add_view(std::vector<void*>& arguments, TestTensor& tensor) {
+  arguments.push_back(&tensor.base);
+  for (std::int32_t& size : tensor.sizes) arguments.push_back(&size);
+  for (std::int64_t& stride : tensor.strides) arguments.push_back(&stride);
+}
+
+struct Case {
+  std::vector<std::pair<ElementType, Shape>> inputs;
+  std::pair<ElementType, Shape> output;
+  int num_warps = 4;
+  double tolerance = 1e-5;
+  bool aligned = true;
+};
+
+ir::Parameter view_parameter(const char* name, const std::pair<ElementType, Shape>& tensor, bool read_only, bool aligned) {
+  const bool rows = (tensor.second.empty() ? 1 : tensor.second.back()) * byte_size(tensor.first) % 16 == 0 || tensor.second.size() < 2;
+  return {.name = name, .type = Type::view(tensor.first, static_cast<int>(tensor.second.size())), .read_only = read_only, .aligned = aligned && rows, .unit_stride = aligned};
+}
+
+/// Builds a kernel whose body gets the builder and the views (output last), runs it both ways and compares the output.
+template <class Body> void agree(const Case& c, Body body) {
+  std::vector<ir::Parameter> parameters;
+  constexpr const char* names[] = {"a", "b", "c", "d"};
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) parameters.push_back(view_parameter(names[i], c.inputs[i], true, c.aligned));
+  parameters.push_back(view_parameter("out", c.output, false, c.aligned));
+  ir::Function function("kernel", parameters);
+  function.num_warps = c.num_warps;
+  Builder builder(function);
+  std::vector<Value> views;
+  for (std::size_t i = 0; i < parameters.size(); ++i) views.push_back(function.parameter(i));
+  body(builder, views);
+  builder.return_values();
+
+  std::vector<std::unique_ptr<TestTensor>> inputs;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) inputs.push_back(std::make_unique<TestTensor>(c.inputs[i].first, c.inputs[i].second, static_cast<unsigned>(i + 1)));
+  TestTensor got(c.output.first, c.output.second, 9), expected(c.output.first, c.output.second, 9);
+  std::vector<void*> ours, reference;
+  std::vector<test::MemoryRange> memory{got.range()};
+  for (auto& input : inputs) {
+    add_view(ours, *input);
+    add_view(reference, *input);
+    memory.push_back(input->range());
+  }
+  add_view(ours, got);
+  add_view(reference, expected);
+  const HostProgram program{{0, 0, 0}, {1, 1, 1}};
+  test::interpret(function, reference.data(), program);
+  const CompiledKernel kernel = compile(function, Target::sm_80(), {.line_info = false, .binary = false});
+  for (bool last_warp_first : {false, true}) {
+    test::run_ptx(kernel, ours.data(), program, memory, last_warp_first);
+    double worst = 0;
+    for (std::int64_t i = 0; i < got.count(); ++i) {
+      const double a = got.at(i), b = expected.at(i);
+      if (std::isnan(a) && std::isnan(b)) continue;
+      const double error = a == b ? 0 : std::fabs(a - b) / std::max(1.0, std::fabs(b));
+      worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+    }
+    CHECK(worst <= c.tolerance);
+  }
+}
+
+Value zero(Builder& b) { return b.constant(ElementType::i32, std::int64_t{0}); }
+Value load(Builder& b, Value view, const Shape& shape) { return b.view_load(view, std::vector<Value>(shape.size(), zero(b)), shape); }
+void store(Builder& b, Value view, Value value) { b.view_store(view, value, std::vector<Value>(b.type(value).rank, zero(b))); }
+
+}  // namespace
+
+TEST_CASE("dot: every type, sizes that are no powers of two, operands straight and transposed") {
+  struct Types { ElementType operand, sum; };
+  for (const Types types : {Types{ElementType::bf16, ElementType::f32}, {ElementType::f16, ElementType::f32}, {ElementType::f32, ElementType::f32},
+                            {ElementType::f64, ElementType::f64}, {ElementType::i8, ElementType::i32}, {ElementType::u8, ElementType::i32}}) {
+    for (const auto& [m, n, k, warps] : {std::array{16, 8, 32, 1}, {48, 80, 96, 2}, {64, 112, 64, 4}, {32, 16, 32, 8}, {5, 7, 3, 4}, {112, 176, 32, 4}}) {
+      for (int turned = 0; turned < 4; ++turned) {
+        if (turned > 0 && (m == 112 || m == 16 || types.operand == ElementType::u8 || (turned != 3 && types.operand != ElementType::bf16))) continue;
+        CAPTURE(name(types.operand));
+        CAPTURE(m);
+        CAPTURE(n);
+        CAPTURE(turned);
+        const Shape left = turned & 1 ? Shape{k, m} : Shape{m, k}, right = turned & 2 ? Shape{n, k} : Shape{k, n};
+        agree({.inputs = {{types.operand, left}, {types.operand, right}}, .output = {types.sum, {m, n}}, .num_warps = warps, .tolerance = 1e-3}, [&](Builder& b, auto& v) {
+          Value x = load(b, v[0], left), y = load(b, v[1], right);
+          if (turned & 1) x = b.transpose(x);
+          if (turned & 2) y = b.transpose(y);
+          store(b, v[2], b.dot(x, y, b.splat(Type::tile(types.sum, {m, n}), std::int64_t{1}), "ieee"));
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("dot: tf32, a loop of any number of stages, a ragged end") {
+  for (ElementType element : {ElementType::f32, ElementType::bf16}) {
+    for (std::int64_t stages : {1, 2, 3, 5}) {
+      for (int depth : {0, 8, 64, 200}) {
+        CAPTURE(stages);
+        CAPTURE(depth);
+        agree({.inputs = {{element, {40, std::max(depth, 1)}}, {element, {std::max(depth, 1), 56}}}, .output = {ElementType::f32, {40, 56}}, .tolerance = 2e-3}, [&](Builder& b, auto& v) {
+          auto number = [&](std::int64_t x) { return b.constant(ElementType::i32, x); };
+          const ir::OperationId loop = b.for_loop(number(0), number(depth), number(32), {b.splat(Type::tile(ElementType::f32, {48, 64}), 0.0)},
+                                                  {{ir::AttributeName::stages, stages}});
+          const ir::BlockId here = b.insertion_block();
+          b.set_insertion_block(b.function().operation(loop).blocks[0]);
+          const Value k = b.argument(loop, 0, 0), sum = b.argument(loop, 0, 1);
+          const Value x = b.view_load(v[0], {number(0), k}, {48, 32}), y = b.view_load(v[1], {k, number(0)}, {32, 64});
+          b.yield({b.dot(x, y, sum, "tf32")});
+          b.set_insertion_block(here);
+          store(b, v[2], b.results(loop)[0]);
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("reductions along every axis, over registers, lanes and warps") {
+  for (const Shape& shape : {Shape{1000}, {64, 96}, {3, 40}, {128, 1}, {2, 16, 24}}) {
+    for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
+      for (int warps : {1, 4}) {
+        for (const char* kind : {"sum", "max", "min"}) {
+          for (ElementType element : {ElementType::f32, ElementType::i32, ElementType::bf16, ElementType::f64}) {
+            if (element != ElementType::f32 && (warps != 4 || kind[0] != 's')) continue;
+            CAPTURE(kind);
+            CAPTURE(axis);
+            Shape rest = shape;
+            rest.erase(rest.begin() + axis);
+            if (rest.empty()) rest = {1};
+            agree({.inputs = {{element, shape}}, .output = {element, rest}, .num_warps = warps, .tolerance = element == ElementType::bf16 ? 1e-1 : 1e-5}, [&](Builder& b, auto& v) {
+              Value sum = b.reduce(kind, load(b, v[0], shape), axis);
+              if (b.type(sum).rank == 0) sum = b.broadcast(sum, {1});
+              store(b, v[1], sum);
+            });
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a user's own reduction: the largest element and its place") {
+  agree({.inputs = {{ElementType::f32, {24, 96}}}, .output = {ElementType::i32, {24}}}, [&](Builder& b, auto& v) {
+    const Value x = load(b, v[0], {24, 96});
+    const Value place = b.broadcast(b.expand_dims(b.arange(96), 0), {24, 96});
+    const ir::OperationId reduce = b.reduce_custom({x, place}, 1);
+    const ir::BlockId here = b.insertion_block();
+    b.set_insertion_block(b.function().operation(reduce).blocks[0]);
+    const Value a = b.argument(reduce, 0, 0), i = b.argument(reduce, 0, 1), c = b.argument(reduce, 0, 2), j = b.argument(reduce, 0, 3);
+    const Value first = b.binary(Opcode::bit_or, b.binary(Opcode::gt, a, c), b.binary(Opcode::bit_and, b.binary(Opcode::eq, a, c), b.binary(Opcode::lt, i, j)));
+    b.yield({b.select(first, a, c), b.select(first, i, j)});
+    b.set_insertion_block(here);
+    store(b, v[1], b.results(reduce)[1]);
+  });
+}
+
+TEST_CASE("math functions of f32, f64, bf16 and f16") {
+  for (ElementType element : {ElementType::f32, ElementType::f64, ElementType::bf16, ElementType::f16}) {
+    for (Opcode opcode : {Opcode::exp, Opcode::exp2, Opcode::sin, Opcode::cos, Opcode::tanh, Opcode::erf, Opcode::abs, Opcode::floor, Opcode::ceil, Opcode::round, Opcode::trunc,
+                          Opcode::sqrt, Opcode::log, Opcode::log2, Opcode::rsqrt}) {
+      const bool positive = opcode == Opcode::sqrt || opcode == Opcode::log || opcode == Opcode::log2 || opcode == Opcode::rsqrt;
+      const double tolerance = element == ElementType::f64 ? 1e-13 : element == ElementType::f32 ? 1e-6 : element == ElementType::f16 ? 1e-3 : 8e-3;
+      CAPTURE(name(element));
+      CAPTURE(ir::name(opcode));
+      agree({.inputs = {{element, {300}}}, .output = {element, {300}}, .num_warps = 2, .tolerance = tolerance}, [&](Builder& b, auto& v) {
+        Value x = load(b, v[0], {300});
+        if (positive) x = b.binary(Opcode::add, b.unary(Opcode::abs, x), b.splat(Type::tile(element, {300}), 0.125));
+        store(b, v[1], b.unary(opcode, x));
+      });
+    }
+    agree({.inputs = {{element, {200}}, {element, {200}}}, .output = {element, {200}}, .tolerance = element == ElementType::f64 ? 1e-12 : element == ElementType::f32 ? 2e-6 : 1e-2},
+          [&](Builder& b, auto& v) { store(b, v[2], b.binary(Opcode::pow, b.unary(Opcode::abs, load(b, v[0], {200})), load(b, v[1], {200}))); });
+  }
+}
+
+TEST_CASE("tiles change their shape and place") {
+  for (ElementType element : {ElementType::f32, ElementType::i8, ElementType::i1, ElementType::f64}) {
+    CAPTURE(name(element));
+    agree({.inputs = {{element, {48, 80}}}, .output = {element, {80, 48}}}, [&](Builder& b, auto& v) { store(b, v[1], b.transpose(load(b, v[0], {48, 80}))); });
+    agree({.inputs = {{element, {48, 80}}}, .output = {element, {96, 40}}}, [&](Builder& b, auto& v) { store(b, v[1], b.reshape(load(b, v[0], {48, 80}), {96, 40})); });
+    agree({.inputs = {{element, {6, 40}}}, .output = {element, {40, 6}}, .num_warps = 8}, [&](Builder& b, auto& v) { store(b, v[1], b.reshape(load(b, v[0], {6, 40}), {40, 6})); });
+  }
+  agree({.inputs = {{ElementType::f32, {4, 24, 16}}}, .output = {ElementType::f32, {16, 4, 24}}}, [&](Builder& b, auto& v) {
+    store(b, v[1], b.transpose(load(b, v[0], {4, 24, 16}), {2, 0, 1}));
+  });
+}
