@@ -22,11 +22,9 @@ struct Limits {
 Limits limits_of(const AttentionShape& shape, const Target& target) {
   const int dim = std::max(shape.dim, shape.value_dim);
   if (!target.is_gpu()) return dim > 128 ? Limits{64, 64, 1, 1} : Limits{128, 128, 1, 1};
-  if (shape.element == ElementType::f32) return dim > 64 ? Limits{32, 32, 4, 2} : Limits{64, 32, 4, 2};
-  if (dim > 192) return {64, 32, 4, 2};
-  if (dim > 128) return {64, 64, 4, 2};
-  if (dim > 64) return {128, 64, 8, 2};
-  return {128, 64, 4, 3};
+  // Found with ptxas: the largest tiles whose kernels, with a document mask, spill no registers.
+  if (shape.element == ElementType::f32) return dim > 128 ? Limits{32, 32, 8, 2} : dim > 64 ? Limits{64, 32, 8, 2} : Limits{64, 32, 4, 2};
+  return dim > 128 ? Limits{128, 32, 8, 2} : Limits{128, 64, 8, 2};
 }
 
 }  // namespace
@@ -42,8 +40,12 @@ AttentionConfig choose_config(const AttentionShape& shape, const Target& target,
   config.padded_value_dim = round_up(shape.value_dim, 16);
   config.num_warps = limits.num_warps;
   config.stages = limits.stages;
-  // A warp works on at least 16 rows.
-  while (config.num_warps > 1 && config.num_warps * 16 > config.block_m) config.num_warps /= 2;
+  // A matrix instruction of half types takes 16 rows of a warp; f32 on a GPU is multiplied element by element.
+  const int rows = shape.element == ElementType::f32 ? 4 : 16;
+  while (config.num_warps > 1 && config.num_warps * rows > config.block_m) config.num_warps /= 2;
+  // Warps with more rows than that keep fewer columns, or their registers spill.
+  if (target.is_gpu() && shape.element != ElementType::f32 && std::max(shape.dim, shape.value_dim) > 64 && config.block_m > config.num_warps * rows)
+    split(shape.kv_block ? shape.kv_block : 32, std::min(limits.block_n, 32), config.column_parts, config.column_step, config.block_n);
   return config;
 }
 

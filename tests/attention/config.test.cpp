@@ -22,7 +22,7 @@ TEST_CASE("parts cover a block mask's tile, compute tiles are multiples of 16") 
           CHECK(c.block_n % 16 == 0);
           CHECK(c.padded_dim >= dim);
           CHECK(c.padded_dim % 16 == 0);
-          CHECK(c.num_warps * 16 <= std::max(16, c.block_m));
+          CHECK(c.num_warps * (element == ElementType::f32 ? 4 : 16) <= std::max(16, c.block_m));
         }
 }
 

@@ -1,6 +1,8 @@
 // The GPU code of attention, run in the PTX emulator: numbers, races and stray accesses on a machine without a GPU.
+#include "mask_kernels.hpp"
 #include "support/attention_case.hpp"
 #include "support/run_ptx.hpp"
+#include "tile_table.hpp"
 
 using namespace flextile;
 using namespace flextile::tests;
@@ -18,6 +20,7 @@ class Arguments {
     for (std::int64_t stride : tensor.strides()) put(static_cast<std::uint64_t>(stride));
   }
   void add(float value) { put(std::bit_cast<std::uint32_t>(value)); }
+  void add(std::int64_t value) { put(static_cast<std::uint64_t>(value)); }
   std::vector<void*> pointers() {
     std::vector<void*> result;
     for (std::uint64_t& value : values_) result.push_back(&value);
@@ -41,7 +44,7 @@ void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask
   AttentionCompileOptions options = wish;
   options.dim = static_cast<int>(s.dim), options.value_dim = static_cast<int>(s.value_dim);
   options.element = element_type_of<T>, options.return_lse = true;
-  const ir::Function function = trace_attention(&score, &mask.mod(), options, target);
+  const CompiledKernel kernel = compile_attention(&score, &mask.mod(), options, target, {.line_info = false, .binary = false});
   const AttentionConfig config = choose_config({options.element, options.dim, options.value_dim, options.q_block, options.kv_block}, target);
 
   Attended<T> attended{zeros<T>(Device::host(), {s.batch, s.heads, s.q_len, s.value_dim}), zeros<f32>(Device::host(), {s.batch, s.heads, s.q_len}), {}};
@@ -57,11 +60,73 @@ void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask
   std::vector<void*> pointers = arguments.pointers();
   const auto programs = static_cast<std::int32_t>(mask.q_tiles() * config.row_parts * s.heads * s.batch);
   for (std::int32_t program = 0; program < programs; ++program)
-    test::run_ptx(function, pointers.data(), {{program, 0, 0}, {programs, 1, 1}}, arguments.memory, target, program % 2 == 1);
+    test::run_ptx(kernel, pointers.data(), {{program, 0, 0}, {programs, 1, 1}}, arguments.memory, program % 2 == 1);
   check_attended(in, attended, scale, score_mod, mask_mod);
 }
 
+std::vector<ir::Parameter> with_unit_stride(std::vector<ir::Parameter> signature, bool unit_stride) {
+  for (ir::Parameter& parameter : signature) parameter.unit_stride = unit_stride && parameter.type.is_view();
+  return signature;
+}
+
+void run_all(const ir::Function& function, Arguments& arguments, std::int64_t programs) {
+  const CompiledKernel kernel = compile(function, Target::sm_80(), {.line_info = false, .binary = false});
+  std::vector<void*> pointers = arguments.pointers();
+  const auto count = static_cast<std::int32_t>(programs);
+  for (std::int32_t program = 0; program < count; ++program)
+    test::run_ptx(kernel, pointers.data(), {{program, 0, 0}, {count, 1, 1}}, arguments.memory, program % 2 == 1);
+}
+
+/// The lists that the GPU kernels make of a mask of two heads, against those of the host.
+void check_mask_ptx(int q_block, int kv_block, std::int64_t q_len, std::int64_t kv_len) {
+  CAPTURE(q_block);
+  CAPTURE(kv_block);
+  const Device device = Device::host();
+  const Tensor<i32> ids = document_ids(device, 400, 3, 60);
+  const auto mask_mod = [ids](auto, auto h, auto q, auto kv) { return ids[q] == ids[kv] && q - kv < 25 + h * 10; };
+  const BlockMask mask = create_block_mask(mask_mod, {.heads = 2, .q_len = q_len, .kv_len = kv_len, .q_block = q_block, .kv_block = kv_block, .device = device});
+  const ir::Mod mod = erase_mask(mask_mod);
+  const Tensor<u8> classes = full<u8>(device, {2, mask.q_tiles(), mask.kv_tiles()}, 77);
+
+  const attention::ClassifyKernel classify{mod.fragment, q_block, kv_block};
+  Arguments arguments;
+  arguments.add(classes);
+  for (std::int64_t number : {std::int64_t(2), q_len, kv_len, std::int64_t(0), std::int64_t(0)}) arguments.add(number);
+  arguments.add(ids);
+  run_all(classify.trace(with_unit_stride(classify.signature(), true)), arguments, 2 * mask.q_tiles() * ceil_div(mask.kv_tiles(), classify.tiles_per_program()));
+
+  for (const bool by_column : {false, true}) {
+    CAPTURE(by_column);
+    const TensorRef table = by_column ? classes.transpose(1, 2) : classes;
+    const std::int64_t lists = table.size(1), tiles = table.size(2);
+    const Tensor<i64> starts = zeros<i64>(device, {2 * lists});
+    const Tensor<i32> counts = zeros<i32>(device, {2 * lists}), entries = zeros<i32>(device, {2 * lists * tiles});
+    const attention::CompactKernel compact;
+    Arguments given;
+    given.add(table);
+    given.add(starts, true);
+    given.add(counts, true);
+    given.add(entries, true);
+    for (std::int64_t number : {tiles, std::int64_t(0), std::int64_t(0), std::int64_t(0), lists}) given.add(number);
+    run_all(compact.trace(with_unit_stride(compact.signature(), !by_column)), given, 2 * lists);
+    const attention::TileTable expected(by_column ? mask.columns() : mask.rows()), actual(TileLists{starts, counts, entries, false});
+    CHECK(actual.counts == expected.counts);
+    for (std::int64_t row = 0; row < 2 * lists; ++row) {
+      std::vector<std::int64_t> a, b;
+      actual.for_each(row, [&](std::int64_t tile, bool partial) { a.push_back(2 * tile + partial); });
+      expected.for_each(row, [&](std::int64_t tile, bool partial) { b.push_back(2 * tile + partial); });
+      CHECK(a == b);
+    }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("PTX of the mask kernels") {
+  check_mask_ptx(32, 16, 100, 90);
+  check_mask_ptx(128, 128, 300, 200);
+  check_mask_ptx(13, 24, 60, 90);
+}
 
 TEST_CASE("PTX of attention: bf16, causal") {
   check_ptx<bf16>({1, 1, 2, 1, 80, 90, 64, 64}, same_score, masks::causal, {.q_block = 64, .kv_block = 64});

@@ -15,7 +15,7 @@ struct AttentionOptions {
   int block_n = 0;                  // at most so many key columns a step; 0: the library's choice
   int num_warps = 0;                // 0: the library's choice
   int stages = 0;                   // key and value tiles in flight; 0: the library's choice
-  const Stream* stream = nullptr;   // where the kernel is queued; the device's own stream when not given
+  const Stream* stream = nullptr;   // where the kernel is queued, after what made its arguments; default: the device's own stream
 };
 
 }  // namespace flextile
