@@ -157,6 +157,21 @@ TEST_CASE("what C++ cannot see is an error while tracing") {
     store(p.pointer("out", ElementType::i32), kept[0]);
   });
   CHECK(contains(escaped, "assign it to a Var"));
+  std::string ended = trace_error([](Parameters& p) {
+    std::vector<AnyVar> kept;
+    for (auto i : range(0, 10)) kept.push_back(AnyVar(i * 2));
+    store(p.pointer("out", ElementType::i32), kept[0]);
+  });
+  CHECK(contains(ended, "make it before the loop"));
+  trace("one range, two loops", [](Parameters& p) {
+    Var sum = 0;
+    auto twice = range(0, 3);
+    int bodies = 0;
+    for (auto i : twice) sum += i, ++bodies;
+    for (auto i : twice) sum += i, ++bodies;
+    CHECK(bodies == 2);
+    store(p.pointer("out", ElementType::i32), sum);
+  });
   CHECK_THROWS_AS(program_id(0), CompileError);
   CHECK_THROWS_AS(trace("arguments", [](Parameters&) { call(*erase_mask(noop_mask).fragment, {1, 2}); }), CompileError);
   CHECK_NOTHROW(trace("after an error, tracing works", [](Parameters&) {}));

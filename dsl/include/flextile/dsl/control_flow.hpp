@@ -121,6 +121,7 @@ class Range {
     outside_block_ = tracing_.builder.insertion_block();
     body_storage_ = CarriedBlock(tracing_, {ir::Type::scalar(ElementType::i32)});
     body_ = true;
+    finished_ = false;   // a range can be looped over again
     return Iterator(*this);
   }
   End end() const { return {}; }

@@ -33,7 +33,13 @@ class Var {
   Var(const Var& other) : Var(other.value()) {}
   static Var of(ir::Value value) { return Var(value); }
 
-  ir::Value value() const { return Tracing::current().slots[slot_]; }
+  ir::Value value() const {
+    Tracing& tracing = Tracing::current();
+    if (slot_ >= tracing.slots.size()) {
+      tracing.builder.fail("[scope] a Var that was made inside a traced loop or branch is used outside of it: make it before the loop");
+    }
+    return tracing.slots[slot_];
+  }
   const ir::Type& type() const { return builder_here().type(value()); }
   ElementType element_type() const { return type().element; }
   int rank() const { return type().rank; }
