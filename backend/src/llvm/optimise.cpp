@@ -12,10 +12,11 @@
 namespace flextile::backend {
 namespace {
 
+// No loop-invariant code motion on the GPU: addresses that LLVM hoists stay in registers over the whole loop. The tile pass
+// loop_invariant has moved what pays; the rest is the assembler's choice, which knows how many registers are left.
 constexpr const char* nvptx_list =
     "always-inline,"
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
-    "loop-mssa(licm),"
     "gvn,instcombine<no-verify-fixpoint>,adce,simplifycfg)";
 
 // Host code is already written in vectors: nothing is left to vectorise, and its loops are unrolled as they should be.
