@@ -23,7 +23,8 @@ bool close(float got, float expected) {
 /// The position of the first difference, or -1.
 int first_difference(unsigned seed) {
   const test::RandomProgram random(seed);
-  const HostModule module(compile(random.function(), Target::host()));
+  const char* target = std::getenv("FLEXTILE_TEST_TARGET");
+  const HostModule module(compile(random.function(), target ? Target::parse(target) : Target::host()));
   test::RandomArguments ours(seed + 1), reference(seed + 1);
   const HostProgram program{{1, 0, 0}, {3, 1, 1}};
   module.entry()(ours.pointers(), &program);

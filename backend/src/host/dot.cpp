@@ -36,7 +36,7 @@ class Dot {
     if (!in_place && !zero_) copy_tile(l_, accumulator, result, slot);
     llvm::Value* left = stored(shape_.left);
     if (shape_.left_transposed) {
-      pack_transposed(left, packed_left_, shape_.m, shape_.k, shape_.m, shape_.k, /*panel_outer=*/false);
+      pack_transposed(left, packed_left_, /*source_rows=*/shape_.k, /*source_columns=*/shape_.m, /*in_panels=*/false);
       left = packed_left_;
     }
     if (l_.plan.panel[shape_.right.index] > 0) packed_right_ = stored(shape_.right);
@@ -67,7 +67,7 @@ class Dot {
   void pack_right(llvm::Value* right) {
     const std::int64_t panel = shape_.panel, full = shape_.n / panel, rest = shape_.n % panel;
     if (shape_.right_transposed) {
-      pack_transposed(right, packed_right_, shape_.k, shape_.n, shape_.k, panel, /*panel_outer=*/true);
+      pack_transposed(right, packed_right_, /*source_rows=*/shape_.n, /*source_columns=*/shape_.k, /*in_panels=*/true);
       return;
     }
     const auto copy_panel = [&](llvm::Value* index, std::int64_t columns) {
@@ -85,17 +85,14 @@ class Dot {
     if (rest > 0) copy_panel(number(full), rest);
   }
 
-  /// Right operand: source is [columns x k], target [panels][k][panel]. Left operand: source is [k x rows], target [rows][k].
-  /// In both cases target(i, j) = source(j, i): `outer` runs over source rows j, `inner` over source columns i.
-  void pack_transposed(llvm::Value* source, llvm::Value* target, std::int64_t source_columns, std::int64_t source_rows, std::int64_t, std::int64_t pitch,
-                       bool panel_outer) {
-    if (!panel_outer) source_rows = shape_.k;    // left: [k x m]
+  /// target(i, j) = source(j, i). Left operand: [k x rows] to [rows][k]. Right operand: [columns x k] to [panels][k][panel].
+  void pack_transposed(llvm::Value* source, llvm::Value* target, std::int64_t source_rows, std::int64_t source_columns, bool in_panels) {
     const std::int64_t width = lanes_, block_rows = source_rows / width * width, block_columns = source_columns / width * width;
     const auto target_at = [&](llvm::Value* row, llvm::Value* column) {           // row, column of the source
-      if (!panel_outer) return at(target, b_.CreateAdd(times(column, pitch), row));
+      if (!in_panels) return at(target, b_.CreateAdd(times(column, shape_.k), row));
       llvm::Value* panel = b_.CreateUDiv(row, number(shape_.panel));
       llvm::Value* inside = b_.CreateURem(row, number(shape_.panel));
-      return at(target, b_.CreateAdd(times(panel, shape_.panel * shape_.k), b_.CreateAdd(times(column, pitch), inside)));
+      return at(target, b_.CreateAdd(times(panel, shape_.panel * shape_.k), b_.CreateAdd(times(column, shape_.panel), inside)));
     };
     loop(block_rows, width, [&](llvm::Value* row) {
       loop(block_columns, width, [&](llvm::Value* column) {

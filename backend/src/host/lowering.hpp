@@ -97,6 +97,7 @@ llvm::Type* compute_type(Lowering& l, const ir::Type& type);            // of on
 llvm::Type* memory_type(Lowering& l, ElementType element);
 llvm::Type* vector_of(llvm::Type* element, int lanes);                 // the element itself for one lane
 bool is_vector(const llvm::Value* value);
+int lanes_of(const llvm::Value* value);
 llvm::Value* decode(Lowering& l, ElementType element, llvm::Value* stored);
 llvm::Value* encode(Lowering& l, ElementType element, llvm::Value* value);
 llvm::Value* index_constant(Lowering& l, std::int64_t value);
@@ -107,10 +108,12 @@ llvm::AllocaInst* local(Lowering& l, llvm::Type* type, const char* name);
 llvm::Value* constant_value(Lowering& l, const ir::Operation& operation);
 void set_location(Lowering& l, const ir::Operation& operation);
 
-// ---- tiles in slots (lanes.cpp)
+// ---- tiles in slots (slots.cpp)
 llvm::Value* slot_pointer(Lowering& l, int slot);
 Lane load_slot(Lowering& l, ir::Value stored, const ir::Shape& shape, const Point& point);
 void store_slot(Lowering& l, ir::Value value, const Point& point, const Lane& lane, int slot);
+
+// ---- values (lanes.cpp)
 /// The value of a tile at a point: from the memo, from its slot, or computed.
 Lane evaluate(Lowering& l, ir::Value value, const Point& point);
 void remember(Lowering& l, ir::Value value, const Point& point, const Lane& lane);

@@ -61,9 +61,11 @@ DotShape dot_shape(const ir::Function& function, const ir::Operation& operation,
 
 /// Groups the operations of all blocks (group.cpp).
 void form_groups(const ir::Function& function, Plan& plan);
+/// Which values are wide, and which lie in panels (storage.cpp).
+void choose_storage(const ir::Function& function, const Machine& machine, Plan& plan);
 /// Gives the values slots, and the slots offsets (buffers.cpp).
 void assign_slots(const ir::Function& function, const Machine& machine, Plan& plan);
-/// Both.
+/// All three.
 Plan make_plan(const ir::Function& function, const Machine& machine);
 
 /// The values that a read of `value` reads: itself, or what lies below a lazy value.
