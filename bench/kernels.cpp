@@ -41,7 +41,7 @@ void kernels(Run& run) {
   if (host) {
     const int size = run.quick ? 256 : 2048;
     const std::string name = "cpu/gemm" + std::to_string(size) + "/f32/flextile";
-    matmul_row<f32>(run, name, matmul<f32, 128, 128, 64, 1>, size, 128, 128, 0.60);
+    matmul_row<f32>(run, name, matmul<f32, 128, 128, 128, 1>, size, 128, 128, 0.60);
   } else {
     const int size = run.quick ? 512 : 8192;
     const std::string name = "gemm" + std::to_string(size) + "/flextile/";
