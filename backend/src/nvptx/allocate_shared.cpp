@@ -90,12 +90,17 @@ ir::Function allocate_shared(const ir::Function& function, const Target& target)
     placed.push_back(request);
     result.operation(request->operation).attributes.set(AttributeName::offset, request->offset);
   }
-  const std::int64_t needed = shared_memory_bytes(result), most = target.sm == 86 || target.sm == 89 || target.sm >= 120 ? 101376 : target.sm == 80 || target.sm == 87 ? 166912 : 232448;
+  const std::int64_t needed = shared_memory_bytes(result), most = shared_memory_limit(target);
   if (needed > most) {
     throw CompileError("flextile: compile error in kernel \"" + function.name + "\"\n  [shared memory] the kernel needs " + std::to_string(needed) +
                        " bytes per program, " + target.name() + " has " + std::to_string(most) + "; use smaller tiles or fewer stages");
   }
   return result;
+}
+
+std::int64_t shared_memory_limit(const Target& target) {
+  if (target.sm == 86 || target.sm == 89 || target.sm >= 120) return 101376;
+  return target.sm == 80 || target.sm == 87 ? 166912 : 232448;
 }
 
 int shared_memory_bytes(const ir::Function& function) {

@@ -1,5 +1,6 @@
 // dot by mma.sync, or by scalar multiply-adds where no matrix instruction has the types or divides the shape.
 #include <algorithm>
+#include <numeric>
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
@@ -108,25 +109,65 @@ void lower_mma(Lowering& l, const ir::Operation& operation, const MatrixInstruct
   l.of(result) = sums;
 }
 
-/// Both operands go to scratch memory; every thread then walks K for its own elements of the accumulator.
+/// An operand of a scalar dot in shared memory: in its own buffer, or stored to the dot's scratch space.
+struct ScalarOperand {
+  SharedShape shape;
+  llvm::Value* stage = nullptr;
+  bool k_is_row = false;
+  llvm::Type* unit = nullptr;
+
+  /// Elements k .. k + count - 1 of row or column `outer`, as one load where they are neighbours.
+  Registers along_k(Lowering& l, llvm::Value* outer, llvm::Value* k, int count) const {
+    Registers result;
+    if (k_is_row) {
+      for (int i = 0; i < count; ++i) result.push_back(l.b.CreateLoad(unit, element_address(l, shape, stage, {l.b.CreateAdd(k, l.b.getInt32(i)), outer})));
+      return result;
+    }
+    return neighbours(l, {outer, k}, count);
+  }
+
+  Registers neighbours(Lowering& l, RowColumn at, int count) const {
+    llvm::Value* address = element_address(l, shape, stage, at);
+    if (count == 1) return {l.b.CreateLoad(unit, address)};
+    llvm::Value* vector = l.b.CreateAlignedLoad(llvm::FixedVectorType::get(unit, count), address, llvm::Align(count * shape.element_bytes));
+    Registers result;
+    for (int i = 0; i < count; ++i) result.push_back(l.b.CreateExtractElement(vector, static_cast<std::uint64_t>(i)));
+    return result;
+  }
+};
+
+ScalarOperand scalar_operand(Lowering& l, const ir::Operation& dot, int which, std::int64_t& scratch) {
+  const ir::Value value = dot.operands[which];
+  const ir::Type& type = l.type(value);
+  ScalarOperand result;
+  result.unit = element_type(l, type.element);
+  if (const FragmentSource source = fragment_source(l.f, dot, which); source.load) {
+    result.shape = shared_shape(l.f, source.load->operands[0]);
+    result.stage = stage_bytes(l, result.shape, source.load->operands[1]);
+    result.k_is_row = source.transposed;
+    return result;
+  }
+  const int bytes = byte_size(type.element);
+  result.shape = {.base = scratch, .stage_bytes = 0, .pitch = type.extents[1] * bytes, .divisor = 1, .group = 1, .element_bytes = bytes};
+  result.stage = l.b.getInt32(0);
+  result.k_is_row = which == 1;
+  scratch += (type.elements() * bytes + 15) / 16 * 16;
+  const Layout& layout = layout_of(l, value);
+  for (int i = 0; i < register_count(layout); ++i) {
+    l.b.CreateStore(l.of(value)[i], element_address(l, result.shape, result.stage, {coordinate(l, layout, 2, i, 0), coordinate(l, layout, 2, i, 1)}));
+  }
+  return result;
+}
+
+/// Both operands lie in shared memory; every thread walks K for its own elements of the accumulator.
 void lower_fma(Lowering& l, const ir::Operation& operation) {
-  const ir::Value left = operation.operands[0], right = operation.operands[1], result = operation.results[0];
-  const ir::Type left_type = l.type(left), right_type = l.type(right), type = l.type(result);
-  const int bytes = byte_size(left_type.element), depth = left_type.extents[1], width = right_type.extents[1];
-  const std::int64_t base = operation.attributes.integer(AttributeName::offset);
-  const std::int64_t right_base = base + (left_type.elements() * bytes + 15) / 16 * 16;
-  llvm::Type* unit = element_type(l, left_type.element);
-  auto place = [&](ir::Value value, int index) {
-    const Layout& layout = layout_of(l, value);
-    llvm::Value* row = coordinate(l, layout, 2, index, 0);
-    return l.b.CreateMul(l.b.CreateAdd(l.b.CreateMul(row, l.b.getInt32(l.type(value).extents[1])), coordinate(l, layout, 2, index, 1)), l.b.getInt32(bytes));
-  };
-  auto store = [&](ir::Value value, std::int64_t start) {
-    for (int i = 0; i < register_count(layout_of(l, value)); ++i) l.b.CreateStore(l.of(value)[i], shared_address(l, start, place(value, i)));
-  };
-  store(left, base);
-  store(right, right_base);
-  barrier(l);
+  const ir::Value result = operation.results[0];
+  const ir::Type left_type = l.type(operation.operands[0]), type = l.type(result);
+  const int bytes = byte_size(left_type.element), depth = left_type.extents[1];
+  const std::int64_t start = operation.attributes.integer(AttributeName::offset);
+  std::int64_t scratch = start;
+  const ScalarOperand left = scalar_operand(l, operation, 0, scratch), right = scalar_operand(l, operation, 1, scratch);
+  if (scratch > start) barrier(l);
 
   const Layout& layout = layout_of(l, result);
   const int count = register_count(layout);
@@ -150,23 +191,29 @@ void lower_fma(Lowering& l, const ir::Operation& operation) {
     if (floating) return value->getType() == sum_type ? value : l.b.CreateFPExt(value, sum_type);
     return l.b.CreateIntCast(value, sum_type, is_signed);
   };
-  // The element (row, k) of the left and (k, column) of the right operand, once per distinct row and column.
-  const int unroll = depth % 4 == 0 ? 4 : 1;
+  // A few steps of K at once: they share a 16-byte chunk, and each row's and column's elements are read once.
+  const int unroll = std::gcd(depth, std::min(4, 16 / bytes));
+  const int run = right.k_is_row ? register_run(layout, 1, std::gcd(16, right.shape.pitch) / bytes) : 1;
+  std::map<int, Registers> rows, columns;   // by static offset: one value per step
+  for (int i = 0; i < count; ++i) {
+    const Shape offset = digit_offset(layout.registers, i, 2);
+    if (!rows.contains(offset[0])) rows[offset[0]] = left.along_k(l, coordinate(l, layout, 2, i, 0), k, unroll);
+    if (columns.contains(offset[1])) continue;
+    llvm::Value* column = coordinate(l, layout, 2, i, 1);
+    if (run == 1) {
+      columns[offset[1]] = right.along_k(l, column, k, unroll);
+      continue;
+    }
+    for (int step = 0; step < unroll; ++step) {
+      const Registers values = right.neighbours(l, {l.b.CreateAdd(k, l.b.getInt32(step)), column}, run);
+      for (int c = 0; c < run; ++c) columns[offset[1] + c].push_back(values[c]);
+    }
+  }
   for (int step = 0; step < unroll; ++step) {
-    llvm::Value* at = l.b.CreateAdd(k, l.b.getInt32(step));
-    std::map<int, llvm::Value*> rows, columns;
     for (int i = 0; i < count; ++i) {
       const Shape offset = digit_offset(layout.registers, i, 2);
-      llvm::Value*& a = rows[offset[0]];
-      llvm::Value*& b = columns[offset[1]];
-      if (!a) {
-        llvm::Value* row = l.b.CreateMul(coordinate(l, layout, 2, i, 0), l.b.getInt32(depth * bytes));
-        a = widen(l.b.CreateLoad(unit, shared_address(l, base, l.b.CreateAdd(row, l.b.CreateMul(at, l.b.getInt32(bytes))))));
-      }
-      if (!b) {
-        llvm::Value* column = l.b.CreateMul(coordinate(l, layout, 2, i, 1), l.b.getInt32(bytes));
-        b = widen(l.b.CreateLoad(unit, shared_address(l, right_base, l.b.CreateAdd(column, l.b.CreateMul(at, l.b.getInt32(width * bytes))))));
-      }
+      llvm::Value* a = widen(rows[offset[0]][step]);
+      llvm::Value* b = widen(columns[offset[1]][step]);
       sums[i] = floating ? call(l, llvm::Intrinsic::fma, {a, b, sums[i]}, {sum_type}) : l.b.CreateAdd(sums[i], l.b.CreateMul(a, b));
     }
   }

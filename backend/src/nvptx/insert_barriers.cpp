@@ -3,6 +3,7 @@
 // waits that pipeline_loads put in, so a copy counts as a write only against earlier readers of its buffer.
 #include <algorithm>
 
+#include "nvptx/fragments.hpp"
 #include "nvptx/nvptx.hpp"
 #include "nvptx/scratch.hpp"
 
@@ -104,6 +105,16 @@ class Barriers {
       if (order == "release" || order == "acq_rel") since = {};
       since.global_writes = order == "relaxed" || order.empty();
     }
+    visit_scratch(id, since);
+    if (operation.opcode != Opcode::dot) return;
+    for (int i : {0, 1}) {   // read after the dot's own barrier, if it has one
+      const FragmentSource source = fragment_source(f_, operation, i);
+      if (source.load) Since::add(since.reads, buffer_bytes(source.load->operands[0]));
+    }
+  }
+
+  void visit_scratch(ir::OperationId id, Since& since) {
+    const ir::Operation& operation = f_.operation(id);
     const std::int64_t scratch = scratch_bytes(f_, operation);
     if (scratch == 0) return;
     const std::int64_t first = operation.attributes.integer(AttributeName::offset);

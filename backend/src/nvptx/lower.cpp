@@ -124,6 +124,35 @@ void build(Lowering& l, const CompileOptions& options) {
   l.lines = nullptr;
 }
 
+/// What was chosen, for CompiledKernel::explain().
+std::vector<std::string> explain(const ir::Function& function) {
+  std::vector<std::string> sentences;
+  auto say = [&](ir::Location location, const std::string& sentence) {
+    std::string place;
+    if (location.line > 0 && location.file < function.files.size()) place = function.files[location.file] + ":" + std::to_string(location.line) + ": ";
+    if (std::find(sentences.begin(), sentences.end(), place + sentence) == sentences.end()) sentences.push_back(place + sentence);
+  };
+  for (std::uint32_t block = 0; block < function.block_count(); ++block) {
+    for (ir::OperationId id : function.block({block}).operations) {
+      const ir::Operation& operation = function.operation(id);
+      if (operation.opcode == Opcode::dot) {
+        const std::string instruction(operation.attributes.string(ir::AttributeName::instruction));
+        say(operation.location, instruction == "fma" ? "[dot] scalar multiply-adds: no matrix instruction has these types, this precision and this shape (M a multiple of 16, N of 8)"
+                                                     : "[dot] " + instruction);
+      } else if (operation.opcode == Opcode::alloc_shared) {
+        const ir::Type& type = function.type(operation.results[0]);
+        say(operation.location, "[load] " + to_string(ir::Type::tile(type.element, type.shape())) + " by asynchronous copies, " + std::to_string(type.stages) +
+                                    (type.stages == 1 ? " stage" : " stages"));
+      } else if (operation.opcode == Opcode::for_ && operation.attributes.integer(ir::AttributeName::stages, 1) > 1) {
+        const auto& body = function.block(operation.blocks[0]).operations;
+        if (std::any_of(body.begin(), body.end(), [&](ir::OperationId inner) { return function.operation(inner).opcode == Opcode::async_copy; })) continue;
+        say(operation.location, "[for] not pipelined: no load in it feeds a dot alone from a view that is 16-byte aligned with unit stride, at offsets known ahead");
+      }
+    }
+  }
+  return sentences;
+}
+
 }  // namespace
 
 void lower_operation(Lowering& l, const ir::Operation& operation) {
@@ -230,6 +259,7 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   code.ptx = emit_ptx(module, target);
   code.threads = lanes_per_warp * function.num_warps;
   code.shared_memory = shared_memory_bytes(function);
+  code.explanation = explain(function);
   return code;
 }
 

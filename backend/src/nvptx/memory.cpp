@@ -123,16 +123,14 @@ class ViewWindow {
   /// The whole tile is inside: one condition for all threads.
   llvm::Value* inside() const { return inside_; }
 
+  /// Rows follow one another by adding the same few products of a stride: nothing per row is worth keeping over a loop.
   llvm::Value* address(int index) {
-    const Shape offset = at(index);
-    llvm::Value* result = base_;
-    for (std::size_t axis = 0; axis < shape_.size(); ++axis) {
-      if (offset[axis] == 0) continue;
-      llvm::Value*& product = products_[{static_cast<int>(axis), offset[axis]}];
-      if (!product) product = l_.b.CreateMul(view_.strides[lead_ + axis], l_.b.getInt64(offset[axis]));
-      result = l_.b.CreateGEP(unit_, result, product);
-    }
-    return result;
+    Shape offset = at(index);
+    const int last = shape_.empty() ? 0 : offset.back();
+    if (!offset.empty()) offset.back() = 0;
+    llvm::Value* row = row_address(offset);
+    if (last == 0) return row;
+    return l_.b.CreateGEP(unit_, row, product(static_cast<int>(shape_.size()) - 1, last));
   }
 
   /// Whether the element of this register is inside.
@@ -147,13 +145,44 @@ class ViewWindow {
     return result;
   }
 
-  /// Products and conditions that were computed in a block that does not dominate what follows.
+  /// What was computed in a block that does not dominate what follows.
   void forget() {
     products_.clear();
+    rows_.clear();
     bounds_.clear();
   }
 
  private:
+  llvm::Value* product(int axis, int offset) {
+    llvm::Value*& result = products_[{axis, offset}];
+    if (!result) result = l_.b.CreateMul(view_.strides[lead_ + axis], l_.b.getInt64(offset));
+    return result;
+  }
+
+  /// From the row before it along the first axis that has one.
+  llvm::Value* row_address(const Shape& offset) {
+    llvm::Value*& result = rows_[offset];
+    if (result) return result;
+    result = base_;
+    for (std::size_t axis = 0; axis + 1 < offset.size(); ++axis) {
+      Shape before = offset;
+      int distance = 0;
+      for (const auto& [known, address] : rows_) {
+        Shape same = known;
+        same[axis] = offset[axis];
+        if (address && same == offset && known[axis] < offset[axis] && (distance == 0 || offset[axis] - known[axis] < distance)) {
+          distance = offset[axis] - known[axis];
+          before = known;
+        }
+      }
+      if (distance > 0) return result = l_.b.CreateGEP(unit_, rows_[before], product(static_cast<int>(axis), distance));
+    }
+    for (std::size_t axis = 0; axis + 1 < offset.size(); ++axis) {
+      if (offset[axis] != 0) result = l_.b.CreateGEP(unit_, result, product(static_cast<int>(axis), offset[axis]));
+    }
+    return result;
+  }
+
   Shape at(int index) const { return digit_offset(layout_.registers, index, static_cast<int>(shape_.size())); }
 
   Lowering& l_;
@@ -169,6 +198,7 @@ class ViewWindow {
   Registers thread_;
   int run_ = 1;
   std::map<std::pair<int, int>, llvm::Value*> products_;
+  std::map<Shape, llvm::Value*> rows_;
   std::map<std::pair<int, int>, llvm::Value*> bounds_;
 };
 

@@ -16,6 +16,7 @@
 #include "nvptx/facts.hpp"
 #include "nvptx/matmul.hpp"
 #include "nvptx/nvptx.hpp"
+#include "nvptx/scratch.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
 
@@ -37,7 +38,8 @@ constexpr std::int64_t kept_registers = 32;
 
 class Pipeline {
  public:
-  explicit Pipeline(const Function& source) : f_(source), facts_(index_facts(source)) {}
+  /// Rings get at most `most_stages`.
+  Pipeline(const Function& source, std::int64_t most_stages) : f_(source), facts_(index_facts(source)), most_stages_(most_stages) {}
 
   Function run() {
     walk(f_.body());
@@ -76,7 +78,7 @@ class Pipeline {
     return result;
   }
 
-  /// Only matrix instructions read the value, directly or transposed.
+  /// Only dots read the value, directly or transposed.
   bool feeds_dots(Value value, bool transposed = false) const {
     const std::vector<OperationId> list = users(value);
     if (list.empty()) return false;
@@ -84,11 +86,20 @@ class Pipeline {
       const Operation& user = f_.operation(id);
       if (user.opcode == Opcode::transpose && !transposed) {
         if (!feeds_dots(user.results[0], true)) return false;
-      } else if (user.opcode != Opcode::dot || user.operands[2] == value || instruction_of(user).name == "fma") {
+      } else if (user.opcode != Opcode::dot || user.operands[2] == value) {
         return false;
       }
     }
     return true;
+  }
+
+  /// Some dot that reads the value takes its elements one by one.
+  bool feeds_scalar_dot(Value value) const {
+    for (OperationId id : users(value)) {
+      const Operation& user = f_.operation(id);
+      if (user.opcode == Opcode::dot ? instruction_of(user).name == "fma" : feeds_scalar_dot(user.results[0])) return true;
+    }
+    return false;
   }
 
   /// A tile whose rows are whole 16-byte chunks, aligned in memory.
@@ -96,7 +107,7 @@ class Pipeline {
     if (operation.opcode != Opcode::view_load) return false;
     const Type& type = f_.type(operation.results[0]);
     const int bytes = byte_size(type.element);
-    if (type.rank != 2 || bytes > 4 || type.element == ElementType::i1 || type.extents[1] * bytes % 16 != 0) return false;
+    if (type.rank != 2 || type.element == ElementType::i1 || type.extents[1] * bytes % 16 != 0) return false;
     const ir::Parameter* parameter = parameter_of(operation.operands[0]);
     if (!parameter || !parameter->aligned || !parameter->unit_stride) return false;
     if (operation.attributes.number(AttributeName::other) != 0) return false;
@@ -287,7 +298,7 @@ class Pipeline {
     const Value stage = number(order, block, 0);
     emit_copy(order, block, buffer, stage, load.operands, {});
     emit_wait(order, block, 0);
-    const bool kept = type.elements() * byte_size(type.element) / 4 / (lanes_per_warp * f_.num_warps) <= kept_registers && used_deeper(load.results[0], block);
+    const bool kept = type.elements() * byte_size(type.element) / 4 / (lanes_per_warp * f_.num_warps) <= kept_registers && used_deeper(load.results[0], block) && !feeds_scalar_dot(load.results[0]);
     if (kept) {
       const Value read = emit_value(order, block, Opcode::shared_load, {buffer, stage}, type);
       for (OperationId user : users(load.results[0])) substitute(user, load.results[0], read);
@@ -309,7 +320,7 @@ class Pipeline {
 
   void pipeline(OperationId loop_id, BlockId outside) {
     const Operation loop = f_.operation(loop_id);
-    const std::int64_t stages = loop.attributes.integer(AttributeName::stages, 1);
+    const std::int64_t stages = std::min(most_stages_, loop.attributes.integer(AttributeName::stages, 1));
     const BlockId body = loop.blocks[0];
     const Operation* step = f_.defining(loop.operands[2]);
     if (stages < 2 || !step || step->opcode != Opcode::constant || step->attributes.integer(AttributeName::value) <= 0) return;
@@ -377,11 +388,39 @@ class Pipeline {
 
   Function f_;
   std::vector<IndexFacts> facts_;
+  std::int64_t most_stages_;
   ir::Location location_;
 };
 
+/// Scratch space that other operations are left.
+constexpr std::int64_t reserve = 8192;
+
+std::int64_t buffer_bytes(const Function& function) {
+  std::int64_t sum = 0;
+  for (std::uint32_t block = 0; block < function.block_count(); ++block) {
+    for (OperationId id : function.block({block}).operations) {
+      if (function.operation(id).opcode != Opcode::alloc_shared) continue;
+      const Type& type = function.type(function.operation(id).results[0]);
+      sum += type.elements() * byte_size(type.element) * type.stages;
+    }
+  }
+  return sum;
+}
+
 }  // namespace
 
-ir::Function pipeline_loads(const ir::Function& function, const Target&) { return Pipeline(function).run(); }
+/// With as many stages as were asked for and fit into shared memory; without copies where even single buffers do not fit.
+ir::Function pipeline_loads(const ir::Function& function, const Target& target) {
+  std::int64_t stages = 1;
+  for (std::uint32_t i = 0; i < function.operation_count(); ++i) {
+    const Operation& operation = function.operation({i});
+    if (operation.opcode == Opcode::for_) stages = std::max(stages, operation.attributes.integer(AttributeName::stages, 1));
+  }
+  for (stages = std::min<std::int64_t>(stages, 16); stages >= 1; --stages) {
+    Function result = Pipeline(function, stages).run();
+    if (buffer_bytes(result) + reserve <= shared_memory_limit(target)) return result;
+  }
+  return function;
+}
 
 }  // namespace flextile::backend

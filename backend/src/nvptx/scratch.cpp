@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "nvptx/fragments.hpp"
+
 namespace flextile::backend {
 namespace {
 
@@ -108,7 +110,10 @@ std::int64_t scratch_bytes(const ir::Function& function, const ir::Operation& op
   }
   if (operation.opcode == Opcode::dot && operation.attributes.string(ir::AttributeName::instruction) == "fma") {
     const ir::Type &left = function.type(operation.operands[0]), &right = function.type(operation.operands[1]);
-    return (left.elements() + right.elements()) * byte_size(left.element) + 32;
+    std::int64_t bytes = 0;   // what does not lie in shared memory already
+    if (!fragment_source(function, operation, 0).load) bytes += (left.elements() * byte_size(left.element) + 15) / 16 * 16;
+    if (!fragment_source(function, operation, 1).load) bytes += (right.elements() * byte_size(right.element) + 15) / 16 * 16;
+    return bytes;
   }
   return 0;
 }

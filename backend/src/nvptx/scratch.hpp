@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <flextile/backend/target.hpp>
 #include <flextile/ir/function.hpp>
 
 #include "nvptx/layouts.hpp"
@@ -34,6 +35,8 @@ bool has_no_use(const ir::Function& function, ir::Value value);
 /// Bytes of scratch that an operation needs; 0: none. It then writes them, waits at a barrier and reads them.
 std::int64_t scratch_bytes(const ir::Function& function, const ir::Operation& operation);
 
+/// Bytes of shared memory that one program can have on the target.
+std::int64_t shared_memory_limit(const Target& target);
 /// Bytes of shared memory that one program needs; right after allocate_shared.
 int shared_memory_bytes(const ir::Function& function);
 

@@ -16,22 +16,12 @@ namespace {
 using ir::AttributeName;
 using ir::Opcode;
 
-/// Byte offset of a stage from the start of shared memory, without the buffer's own offset.
-llvm::Value* stage_bytes(Lowering& l, const SharedShape& shape, ir::Value stage) {
-  return l.b.CreateMul(l.scalar(stage), l.b.getInt32(shape.stage_bytes));
-}
-
 /// key(row) * 16, for the row in `row`.
 llvm::Value* swizzle_key(Lowering& l, const SharedShape& shape, llvm::Value* row) {
   return l.b.CreateMul(l.b.CreateURem(l.b.CreateUDiv(row, l.b.getInt32(shape.divisor)), l.b.getInt32(shape.group)), l.b.getInt32(16));
 }
 
 /// Row number of a coordinate: all axes but the last, row-major.
-struct RowColumn {
-  llvm::Value* row;
-  llvm::Value* column;
-};
-
 RowColumn row_and_column(Lowering& l, const Layout& layout, const Shape& shape, int index) {
   const int rank = static_cast<int>(shape.size());
   llvm::Value* row = l.b.getInt32(0);
@@ -39,13 +29,6 @@ RowColumn row_and_column(Lowering& l, const Layout& layout, const Shape& shape, 
     row = l.b.CreateAdd(l.b.CreateMul(row, l.b.getInt32(shape[axis])), coordinate(l, layout, rank, index, axis));
   }
   return {row, coordinate(l, layout, rank, index, rank - 1)};
-}
-
-llvm::Value* element_address(Lowering& l, const SharedShape& shape, llvm::Value* stage, RowColumn at) {
-  llvm::Value* bytes = l.b.CreateMul(at.column, l.b.getInt32(shape.element_bytes));
-  if (shape.group > 1) bytes = l.b.CreateXor(bytes, swizzle_key(l, shape, at.row));
-  bytes = l.b.CreateAdd(l.b.CreateAdd(bytes, l.b.CreateMul(at.row, l.b.getInt32(shape.pitch))), stage);
-  return shared_address(l, shape.base, bytes);
 }
 
 struct SharedAccess {
@@ -100,6 +83,17 @@ void lower_shared_load(Lowering& l, const ir::Operation& operation) {
 }
 
 }  // namespace
+
+llvm::Value* stage_bytes(Lowering& l, const SharedShape& shape, ir::Value stage) {
+  return l.b.CreateMul(l.scalar(stage), l.b.getInt32(shape.stage_bytes));
+}
+
+llvm::Value* element_address(Lowering& l, const SharedShape& shape, llvm::Value* stage, RowColumn at) {
+  llvm::Value* bytes = l.b.CreateMul(at.column, l.b.getInt32(shape.element_bytes));
+  if (shape.group > 1) bytes = l.b.CreateXor(bytes, swizzle_key(l, shape, at.row));
+  bytes = l.b.CreateAdd(l.b.CreateAdd(bytes, l.b.CreateMul(at.row, l.b.getInt32(shape.pitch))), stage);
+  return shared_address(l, shape.base, bytes);
+}
 
 SharedShape shared_shape(const ir::Function& function, ir::Value buffer) {
   const ir::Type& type = function.type(buffer);
@@ -210,67 +204,6 @@ void lower_shared(Lowering& l, const ir::Operation& operation) {
 }
 
 // ---- fragments
-
-namespace {
-
-int use_count(const ir::Function& function, ir::Value value) {
-  int count = 0;
-  for (std::uint32_t i = 0; i < function.block_count(); ++i) {
-    for (ir::OperationId id : function.block({i}).operations) {
-      const auto& operands = function.operation(id).operands;
-      count += static_cast<int>(std::count(operands.begin(), operands.end(), value));
-    }
-  }
-  return count;
-}
-
-/// Nothing between the definition and the use, both in one block, writes shared memory or orders threads.
-bool is_undisturbed(const ir::Function& function, const ir::Operation& load, const ir::Operation& use) {
-  const ir::BlockId block = function.definition(load.results[0]).block;
-  bool between = false;
-  for (ir::OperationId id : function.block(block).operations) {
-    const ir::Operation& operation = function.operation(id);
-    if (&operation == &load) between = true;
-    else if (&operation == &use) return between;
-    else if (between && (ir::has(operation.opcode, ir::sync) || ir::has(operation.opcode, ir::regions) || operation.opcode == Opcode::shared_store ||
-                         operation.opcode == Opcode::async_copy)) return false;
-  }
-  return false;
-}
-
-}  // namespace
-
-FragmentSource fragment_source(const ir::Function& function, const ir::Operation& dot, int operand) {
-  ir::Value value = dot.operands[operand];
-  if (bit_width(function.type(value).element) != 16 || dot.attributes.string(AttributeName::instruction) == "fma") return {};
-  const ir::Operation* operation = function.defining(value);
-  bool transposed = operand == 1;   // B's rows are K
-  if (operation && operation->opcode == Opcode::transpose && use_count(function, value) == 1) {
-    transposed = !transposed;
-    value = operation->operands[0];
-    operation = function.defining(value);
-  }
-  if (!operation || operation->opcode != Opcode::shared_load || use_count(function, value) != 1) return {};
-  const ir::Type& buffer = function.type(operation->operands[0]);
-  if (buffer.extents[buffer.rank - 1] * 2 % 16 != 0 || !is_undisturbed(function, *operation, dot)) return {};
-  return {operation, transposed};
-}
-
-bool is_read_by_fragments(const ir::Function& function, const ir::Operation& operation) {
-  const ir::Value result = operation.results[0];
-  if (use_count(function, result) != 1) return false;
-  for (ir::OperationId id : function.block(function.definition(result).block).operations) {
-    const ir::Operation& user = function.operation(id);
-    if (std::find(user.operands.begin(), user.operands.end(), result) == user.operands.end()) continue;
-    if (operation.opcode == Opcode::shared_load && user.opcode == Opcode::transpose) return is_read_by_fragments(function, user);
-    if (user.opcode != Opcode::dot) return false;
-    for (int i : {0, 1}) {
-      if (user.operands[i] == result && fragment_source(function, user, i).load) return true;
-    }
-    return false;
-  }
-  return false;
-}
 
 FragmentReader::FragmentReader(Lowering& l, FragmentSource source, const Layout& layout, bool left)
     : l_(l), transposed_(source.transposed), shape_(shared_shape(l.f, source.load->operands[0])) {

@@ -1,5 +1,6 @@
 // How a tile lies in a shared buffer, and matrix fragments read from it.
 #pragma once
+#include "nvptx/fragments.hpp"
 #include "nvptx/lowering.hpp"
 
 namespace flextile::backend {
@@ -19,16 +20,14 @@ SharedShape shared_shape(const ir::Function& function, ir::Value buffer);
 /// The 16-byte chunks of a stage go around the threads: neighbouring threads copy neighbouring chunks.
 void lower_async_copy(Lowering& l, const ir::Operation& operation);
 
-/// A dot's operand that is read from shared memory by ldmatrix, fragment by fragment.
-struct FragmentSource {
-  const ir::Operation* load = nullptr;   // shared_load
-  bool transposed = false;               // the buffer's last axis is not K
+/// Byte address of an element of a stage that starts `stage` bytes into the buffer.
+struct RowColumn {
+  llvm::Value* row;
+  llvm::Value* column;
 };
-/// The source of a dot's operand when it is a shared_load (perhaps transposed) of 16-bit elements in the same block
-/// with nothing in between that writes or waits; else none.
-FragmentSource fragment_source(const ir::Function& function, const ir::Operation& dot, int operand);
-/// True for operations whose result only fragment reads of dots use: they need no code of their own.
-bool is_read_by_fragments(const ir::Function& function, const ir::Operation& operation);
+llvm::Value* element_address(Lowering& l, const SharedShape& shape, llvm::Value* stage, RowColumn at);
+/// Where stage number `stage` starts in its buffer.
+llvm::Value* stage_bytes(Lowering& l, const SharedShape& shape, ir::Value stage);
 
 /// Reads 8x8 matrices of 16-bit elements with ldmatrix.
 class FragmentReader {
