@@ -169,7 +169,7 @@ template <class C, class A, class B>
 requires OperatorTriple<C, A, B> || ModTriple<C, A, B>
 auto where(C&& condition, A&& a, B&& b) {
   if constexpr (ModTriple<C, A, B>) {
-    using Condition = decltype(truth_node(as_node(condition)));
+    using Condition = std::remove_cvref_t<decltype(truth_node(as_node(condition)))>;
     return WhereNode<Condition, node_of<A>, node_of<B>>(truth_node(as_node(condition)), as_node(a), as_node(b));
   } else {
     return ternary_expression<Opcode::select>(static_cast<C&&>(condition), static_cast<A&&>(a), static_cast<B&&>(b));

@@ -8,6 +8,11 @@ namespace flextile {
 /// What one call of a mod adds to its type: literals, captured tensors, dynamic scalars, and which of them are the same.
 class ModLeaves {
  public:
+  ModLeaves() {
+    key.reserve(16);
+    tensors.reserve(4);
+    tensor_of.reserve(8);
+  }
   std::vector<std::uint64_t> key;         ///< literals, identity pattern
   std::vector<ir::TensorHandle> tensors;  ///< distinct ones
   std::vector<ir::ScalarValue> scalars;   ///< distinct ones

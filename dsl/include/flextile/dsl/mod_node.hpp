@@ -137,16 +137,14 @@ auto lookup(const EmptyEnvironment&) {
   return 0;
 }
 
-/// x as a node.
+/// x as a node: itself, for as long as x lives, or a literal.
 template <class X>
-auto as_node(const X& x) {
-  if constexpr (ModNode<X>)
-    return x;
-  else
-    return NumberNode<X>(x);
+decltype(auto) as_node(const X& x) {
+  if constexpr (ModNode<X>) return (x);
+  else return NumberNode<X>(x);
 }
 template <class X>
-using node_of = decltype(as_node(std::declval<const std::remove_cvref_t<X>&>()));
+using node_of = std::remove_cvref_t<decltype(as_node(std::declval<const std::remove_cvref_t<X>&>()))>;
 
 // ---- element-wise operations
 
@@ -261,11 +259,9 @@ struct FmaNode : ModValue<FmaNode<A, B, C>> {
 };
 
 template <class A>
-auto truth_node(const A& a) {
-  if constexpr (A::mod_code == static_cast<int>(ElementType::i1))
-    return a;
-  else
-    return TruthNode<A>(a);
+decltype(auto) truth_node(const A& a) {
+  if constexpr (A::mod_code == static_cast<int>(ElementType::i1)) return (a);
+  else return TruthNode<A>(a);
 }
 
 template <Opcode opcode, class A>
