@@ -89,7 +89,7 @@ void note_tensors(StreamState* stream, const std::vector<ir::Parameter>& paramet
 
 void run_on_host(HostEntry entry, const Grid& grid, void* const* arguments) {
   const std::int64_t programs = grid.x * grid.y * grid.z;
-  const std::int64_t shares = std::int64_t{host_threads()} * 16;
+  const std::int64_t shares = std::int64_t{host_threads()} * 64;  // small enough that unequal programs end together
   parallel_for(programs, programs / shares, [&](std::int64_t begin, std::int64_t end) {
     HostProgram program{{0, 0, 0}, {static_cast<std::int32_t>(grid.x), static_cast<std::int32_t>(grid.y), static_cast<std::int32_t>(grid.z)}};
     for (std::int64_t index = begin; index < end; ++index) {
