@@ -245,3 +245,14 @@ TEST_CASE("tiles change their shape and place") {
     store(b, v[1], b.transpose(load(b, v[0], {4, 24, 16}), {2, 0, 1}));
   });
 }
+
+TEST_CASE("a tensor is written in place, in another order than it is read") {
+  agree({.inputs = {{ElementType::f32, {256}}}, .output = {ElementType::f32, {256}}, .num_warps = 8}, [&](Builder& b, auto& v) {
+    store(b, v[1], load(b, v[0], {256}));
+    const Value backwards = b.binary(Opcode::sub, b.constant(ElementType::i32, std::int64_t{255}), b.arange(256));
+    const Value base = b.view_base(v[1]);
+    const Value turned = b.load(b.binary(Opcode::offset, base, backwards));
+    b.store(b.binary(Opcode::offset, base, b.arange(256)), turned);
+    b.store(b.binary(Opcode::offset, base, b.binary(Opcode::mul, b.arange(128), b.constant(ElementType::i32, std::int64_t{2}))), b.splat(Type::tile(ElementType::f32, {128}), 7.0));
+  });
+}

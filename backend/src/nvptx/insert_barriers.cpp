@@ -1,4 +1,5 @@
-// Puts a barrier wherever shared memory would otherwise be read before it is written, or overwritten before it is read.
+// Puts a barrier wherever shared memory would otherwise be read before it is written, or overwritten before it is read, and
+// between accesses of a program to global memory through one parameter that threads may have split differently.
 // Operations with scratch space write it, wait at a barrier of their own and read it; asynchronous copies land at the
 // waits that pipeline_loads put in, so a copy counts as a write only against earlier readers of its buffer.
 #include <algorithm>
@@ -27,15 +28,19 @@ bool overlap(const Bytes& a, const Bytes& b) { return a.first < b.end && b.first
 struct Since {
   std::vector<Bytes> reads;
   std::vector<Bytes> writes;
-  bool global_writes = false;
+  std::vector<int> global_reads;    // parameters that memory was read or written through; -1: any
+  std::vector<int> global_writes;
+  std::vector<int> global_updates;  // atomic ones, which do not disturb each other
 
-  static void add(std::vector<Bytes>& list, const Bytes& bytes) {
-    if (std::find(list.begin(), list.end(), bytes) == list.end()) list.push_back(bytes);
+  template <class T> static void add(std::vector<T>& list, const T& entry) {
+    if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
   }
   void merge(const Since& other) {
     for (const Bytes& bytes : other.reads) add(reads, bytes);
     for (const Bytes& bytes : other.writes) add(writes, bytes);
-    global_writes |= other.global_writes;
+    for (int parameter : other.global_reads) add(global_reads, parameter);
+    for (int parameter : other.global_writes) add(global_writes, parameter);
+    for (int parameter : other.global_updates) add(global_updates, parameter);
   }
 };
 
@@ -92,18 +97,29 @@ class Barriers {
         return;
       }
       case Opcode::store:
-      case Opcode::view_store: since.global_writes = true; return;
+      case Opcode::view_store: {
+        const int root = root_of(operation.operands[0]);
+        if (meets(since.global_reads, root) || meets(since.global_writes, root) || meets(since.global_updates, root)) require(id, since);
+        return Since::add(since.global_writes, root);
+      }
       case Opcode::load:
       case Opcode::view_load:
-      case Opcode::gather:
-        if (since.global_writes && may_be_written(operation.operands[0])) require(id, since);
-        return;
+      case Opcode::gather: {
+        const int root = root_of(operation.operands[0]);
+        if (root >= 0 && f_.parameters[root].read_only) return;
+        if (meets(since.global_writes, root) || meets(since.global_updates, root)) require(id, since);
+        return Since::add(since.global_reads, root);
+      }
       default: break;
     }
     if (operation.opcode == Opcode::atomic || operation.opcode == Opcode::atomic_cas) {
+      const int root = root_of(operation.operands[0]);
       const std::string_view order = operation.attributes.string(AttributeName::order);
-      if (order == "release" || order == "acq_rel") since = {};
-      since.global_writes = order == "relaxed" || order.empty();
+      if (order == "release" || order == "acq_rel") since = {};   // it waits by itself
+      if (meets(since.global_reads, root) || meets(since.global_writes, root)) require(id, since);
+      visit_scratch(id, since);
+      if (order != "acquire" && order != "acq_rel") Since::add(since.global_updates, root);
+      return;
     }
     visit_scratch(id, since);
     if (operation.opcode != Opcode::dot) return;
@@ -134,21 +150,22 @@ class Barriers {
     }
   }
 
-  /// Follows a pointer or view to the parameter it comes from.
-  bool may_be_written(ir::Value value) const {
+  /// The parameter that a pointer or view comes from; -1 where it is not known.
+  int root_of(ir::Value value) const {
     while (true) {
       const ir::Definition& definition = f_.definition(value);
-      if (!definition.operation) {
-        if (definition.block != f_.body()) return true;
-        return !f_.parameters[definition.position].read_only;
-      }
+      if (!definition.operation) return definition.block == f_.body() ? static_cast<int>(definition.position) : -1;
       const ir::Operation& operation = f_.operation(definition.operation);
       const bool same_memory = operation.opcode == Opcode::offset || operation.opcode == Opcode::broadcast || operation.opcode == Opcode::expand_dims ||
                                operation.opcode == Opcode::reshape || operation.opcode == Opcode::transpose || operation.opcode == Opcode::convert_layout ||
                                operation.opcode == Opcode::view_base;
-      if (!same_memory) return true;
+      if (!same_memory) return -1;
       value = operation.operands[0];
     }
+  }
+
+  static bool meets(const std::vector<int>& roots, int root) {
+    return std::any_of(roots.begin(), roots.end(), [root](int other) { return other == root || other < 0 || root < 0; });
   }
 
   ir::Function& f_;
