@@ -1,5 +1,6 @@
 // Families of operations as PTX, run by the emulator and compared with the plain interpreter.
 #include <cmath>
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <random>
@@ -101,7 +102,9 @@ template <class Body> void agree(const Case& c, Body body) {
   const HostProgram program{{0, 0, 0}, {1, 1, 1}};
   test::interpret(function, reference.data(), program);
   const CompiledKernel kernel = compile(function, Target::sm_80(), {.line_info = false, .binary = false});
+  const std::vector<std::uint64_t> initial = got.bytes;
   for (bool last_warp_first : {false, true}) {
+    std::copy(initial.begin(), initial.end(), got.bytes.begin());
     test::run_ptx(kernel, ours.data(), program, memory, last_warp_first);
     double worst = 0;
     for (std::int64_t i = 0; i < got.count(); ++i) {
@@ -255,4 +258,19 @@ TEST_CASE("a tensor is written in place, in another order than it is read") {
     b.store(b.binary(Opcode::offset, base, b.arange(256)), turned);
     b.store(b.binary(Opcode::offset, base, b.binary(Opcode::mul, b.arange(128), b.constant(ElementType::i32, std::int64_t{2}))), b.splat(Type::tile(ElementType::f32, {128}), 7.0));
   });
+}
+
+TEST_CASE("atomic updates count once, whatever threads hold copies, and give back the old value") {
+  for (int warps : {1, 4}) {
+    agree({.inputs = {{ElementType::i32, {20}}}, .output = {ElementType::i32, {64}}, .num_warps = warps}, [&](Builder& b, auto& v) {
+      auto number = [&](std::int64_t x) { return b.constant(ElementType::i32, x); };
+      const Value base = b.view_base(v[1]), i = b.arange(20), x = load(b, v[0], {20});
+      b.atomic("add", b.binary(Opcode::offset, base, b.binary(Opcode::rem, i, number(5))), x, b.binary(Opcode::lt, i, number(17)));
+      b.atomic("max", b.binary(Opcode::offset, base, number(6)), b.reduce("max", x, 0), {}, "release", "cta");
+      const Value old = b.atomic("exchange", b.binary(Opcode::offset, base, b.binary(Opcode::add, i, number(8))), x, {}, "acq_rel", "gpu");
+      b.store(b.binary(Opcode::offset, base, b.binary(Opcode::add, i, number(32))), old);
+      const Value swapped = b.atomic_cas(b.binary(Opcode::offset, base, number(60)), number(12345), number(1), "acquire", "sys");
+      b.store(b.binary(Opcode::offset, base, number(61)), b.binary(Opcode::add, swapped, number(1)));
+    });
+  }
 }
