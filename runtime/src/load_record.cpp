@@ -30,6 +30,14 @@ int load_module(const char* image, void** module, ModuleLog& log) {
   return result;
 }
 
+/// Unloads a module whose kernel turned out not to run here.
+struct LoadedModule {
+  void* module = nullptr;
+  ~LoadedModule() {
+    if (module) driver()->cuModuleUnload(module);
+  }
+};
+
 void* load_code(const CompiledKernel& kernel, const DeviceState& device, bool& assembled_by_driver, ModuleLog& log) {
   void* module = nullptr;
   int result = error_no_binary_for_gpu;
@@ -57,8 +65,8 @@ std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKerne
   auto record = std::make_unique<KernelRecord>();
   bool assembled_by_driver = false;
   ModuleLog log;
-  void* module = load_code(kernel, device, assembled_by_driver, log);
-  check(functions.cuModuleGetFunction(&record->function, module, kernel.kernel_name.c_str()), "cuModuleGetFunction",
+  LoadedModule loaded{load_code(kernel, device, assembled_by_driver, log)};
+  check(functions.cuModuleGetFunction(&record->function, loaded.module, kernel.kernel_name.c_str()), "cuModuleGetFunction",
         [&] { return "the code has no kernel \"" + kernel.kernel_name + "\""; });
   int declared = 0;
   check(functions.cuFuncGetAttribute(&declared, function_static_shared, record->function), "cuFuncGetAttribute");
@@ -80,6 +88,7 @@ std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKerne
   record->threads = static_cast<unsigned>(kernel.resource_usage.threads);
   record->shared_memory = static_cast<unsigned>(dynamic);
   record->compiled = std::move(compiled);
+  loaded.module = nullptr;   // stays loaded
   return record;
 }
 

@@ -69,6 +69,12 @@ inline std::vector<Device> devices_that_run() {
   return devices;
 }
 
+/// Released memory is kept for the next tensor: not so where FLEXTILE_MEMORY_CACHE=0 turns that off.
+inline bool keeps_memory() {
+  const char* setting = std::getenv("FLEXTILE_MEMORY_CACHE");
+  return !setting || std::string(setting) != "0";
+}
+
 /// The message of what `action` throws as E; "" if nothing.
 template <class E, class Action>
 std::string message_of(Action&& action) {

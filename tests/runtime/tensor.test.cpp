@@ -159,7 +159,7 @@ TEST_CASE("memory is shared, counted and reused") {
       CHECK(device.memory().in_use >= before + 4000);
     }
     CHECK(device.memory().in_use == before);
-    CHECK(empty<f32>(device, {1000}).data() == address);
+    if (test::keeps_memory()) CHECK(empty<f32>(device, {1000}).data() == address);
     device.release_cached_memory();
     CHECK(device.memory().cached == 0);
   }

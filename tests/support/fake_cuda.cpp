@@ -44,6 +44,7 @@ struct State {
   std::size_t used[device_count] = {};
   std::size_t allocation_calls = 0, replays = 0;
   std::set<Stream*> streams;
+  std::set<Module*> modules;
   Watcher watcher = nullptr;
 };
 State& state() {
@@ -333,10 +334,13 @@ int cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* op
       if (options[i] == 5) std::strcpy(static_cast<char*>(values[i]), "ptxas fatal: the fake driver refuses this");
     return invalid_ptx;
   }
-  return *module = new Module{text, {}}, success;
+  auto* made = new Module{text, {}};
+  state().modules.insert(made);
+  return *module = made, success;
 }
 int cuModuleUnload(void* module) {
   NEEDS_CONTEXT
+  if (!state().modules.erase(static_cast<Module*>(module))) return invalid_handle;
   delete static_cast<Module*>(module);
   return success;
 }
