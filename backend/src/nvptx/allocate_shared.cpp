@@ -4,6 +4,7 @@
 
 #include <flextile/ir/error.hpp>
 
+#include "nvptx/fragments.hpp"
 #include "nvptx/nvptx.hpp"
 #include "nvptx/scratch.hpp"
 
@@ -44,6 +45,10 @@ class Lifetimes {
       }
       for (ir::Value operand : operation.operands) {
         if (request_of_[operand.index] >= 0) extend(requests[request_of_[operand.index]], now);
+      }
+      for (int i = 0; operation.opcode == Opcode::dot && i < 2; ++i) {   // read by the dot itself
+        const FragmentSource source = fragment_source(function_, operation, i);
+        if (source.load) extend(requests[request_of_[source.load->operands[0].index]], now);
       }
       if (operation.opcode == Opcode::reduce) continue;
       const bool repeats = operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_;

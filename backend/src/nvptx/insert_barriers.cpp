@@ -93,7 +93,9 @@ class Barriers {
       }
       case Opcode::async_copy: {
         const Bytes bytes = buffer_bytes(operation.operands[0]);
-        if (any(since.reads, bytes) || any(since.writes, bytes)) require(id, since);
+        const int root = root_of(operation.operands[2]);
+        if (any(since.reads, bytes) || any(since.writes, bytes) || meets(since.global_writes, root) || meets(since.global_updates, root)) require(id, since);
+        if (root < 0 || !f_.parameters[root].read_only) Since::add(since.global_reads, root);
         return;
       }
       case Opcode::store:

@@ -42,7 +42,8 @@ class Pipeline {
   Pipeline(const Function& source, std::int64_t most_stages) : f_(source), facts_(index_facts(source)), most_stages_(most_stages) {}
 
   Function run() {
-    walk(f_.body());
+    walk_loops(f_.body());
+    walk_loads(f_.body());
     return std::move(f_);
   }
 
@@ -276,18 +277,34 @@ class Pipeline {
     }
   }
 
-  // ---- the walk
-  void walk(BlockId block) {
+  // ---- the walk: rings first, so that a tile that is copied once knows what is in flight at its first use
+  void walk_loops(BlockId block) {
     const Order operations = f_.block(block).operations;
     for (OperationId id : operations) {
       location_ = f_.operation(id).location;
       if (f_.operation(id).opcode == Opcode::for_) pipeline(id, block);
-      for (BlockId inner : std::vector<BlockId>(f_.operation(id).blocks)) {
-        if (f_.operation(id).opcode != Opcode::reduce) walk(inner);
-      }
-      const auto& now = f_.block(block).operations;   // a load that became a ring is gone
-      if (std::find(now.begin(), now.end(), id) != now.end() && can_copy(f_.operation(id))) copy_once(id, block);
+      for (BlockId inner : std::vector<BlockId>(f_.operation(id).blocks)) walk_loops(inner);
     }
+  }
+
+  void walk_loads(BlockId block) {
+    const Order operations = f_.block(block).operations;
+    for (OperationId id : operations) {
+      location_ = f_.operation(id).location;
+      for (BlockId inner : std::vector<BlockId>(f_.operation(id).blocks)) walk_loads(inner);
+      if (can_copy(f_.operation(id))) copy_once(id, block);
+    }
+  }
+
+  bool uses(OperationId id, Value value) const {
+    const Operation& operation = f_.operation(id);
+    if (std::find(operation.operands.begin(), operation.operands.end(), value) != operation.operands.end()) return true;
+    for (BlockId inner : operation.blocks) {
+      for (OperationId each : f_.block(inner).operations) {
+        if (uses(each, value)) return true;
+      }
+    }
+    return false;
   }
 
   void copy_once(OperationId id, BlockId block) {
@@ -297,13 +314,31 @@ class Pipeline {
     const Value buffer = allocate(order, block, load, 1);
     const Value stage = number(order, block, 0);
     emit_copy(order, block, buffer, stage, load.operands, {});
-    emit_wait(order, block, 0);
+    insert_before(id, block, order);
+
+    // The wait stands at the first use; copies that were issued since may stay in flight. Memory that the program may
+    // write is read at once.
+    OperationId first_use = id;
+    std::int64_t newer = 0;
+    if (parameter_of(load.operands[0])->read_only) {
+      const Order& operations = f_.block(block).operations;
+      auto at = std::find(operations.begin(), operations.end(), id) + 1;
+      while (at != operations.end() && !uses(*at, load.results[0])) newer += f_.operation(*at++).opcode == Opcode::async_copy;
+      if (at != operations.end()) first_use = *at;
+      else newer = 0;
+    }
+    Order wait;
+    emit_wait(wait, block, newer);
     const bool kept = type.elements() * byte_size(type.element) / 4 / (lanes_per_warp * f_.num_warps) <= kept_registers && used_deeper(load.results[0], block) && !feeds_scalar_dot(load.results[0]);
     if (kept) {
-      const Value read = emit_value(order, block, Opcode::shared_load, {buffer, stage}, type);
+      const Value read = emit_value(wait, block, Opcode::shared_load, {buffer, stage}, type);
       for (OperationId user : users(load.results[0])) substitute(user, load.results[0], read);
     }
-    insert_before(id, block, order);
+    auto& operations = f_.block(block).operations;
+    auto place = std::find(operations.begin(), operations.end(), first_use);
+    auto reads = [&](OperationId each) { return f_.operation(each).opcode == Opcode::shared_load || f_.operation(each).opcode == Opcode::transpose; };
+    while (place != operations.begin() && reads(*(place - 1))) --place;   // nothing comes between another operand's read and its dot
+    operations.insert(place, wait.begin(), wait.end());
     if (!kept) read_at_uses(id, buffer, stage);
     remove(id);
   }
