@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "nvptx/layouts.hpp"
+#include "../../backend/src/nvptx/layouts.hpp"
 
 using namespace flextile::backend;
 
