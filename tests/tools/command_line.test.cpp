@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,9 +15,15 @@ struct Result {
   std::string text;          // standard output and error
 };
 
+// FLEXTILE_PROGRAM in the environment names the program where it is not the one that was built beside this test.
+std::string program() {
+  const char* path = std::getenv("FLEXTILE_PROGRAM");
+  return path ? path : FLEXTILE_PROGRAM;
+}
+
 Result run(const std::string& arguments) {
   Result result;
-  std::FILE* pipe = popen((std::string(FLEXTILE_PROGRAM) + " " + arguments + " 2>&1").c_str(), "r");
+  std::FILE* pipe = popen((program() + " " + arguments + " 2>&1").c_str(), "r");
   REQUIRE(pipe);
   std::array<char, 4096> buffer;
   while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) result.text.append(buffer.data(), count);
