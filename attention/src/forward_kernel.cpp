@@ -146,7 +146,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
 
     // A row that saw nothing: 0, and -inf as the logarithm of its sum.
     AnyTile divisor = where(row_sum == 0.0f, 1.0f, row_sum);
-    AnyTile result = cast(acc / column(divisor), shape.element);
+    AnyTile result = cast(acc * column(1.0f / divisor), shape.element);
     AnyTile end_row = listed ? AnyTile(min(min(first_row + c.row_step, (tile_row + 1) * shape.q_block), q_len)) : q_len;
     AnyTile natural_max = scale_late ? AnyTile(row_max * scale) : AnyTile(row_max * ln2);
     auto put = [&](const AnyView& view, const AnyTile& x) {

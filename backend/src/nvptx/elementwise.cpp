@@ -129,7 +129,7 @@ llvm::Value* float_operation(Lowering& l, Opcode opcode, const Registers& x) {
     case Opcode::add: return l.b.CreateFAdd(x[0], x[1]);
     case Opcode::sub: return l.b.CreateFSub(x[0], x[1]);
     case Opcode::mul: return l.b.CreateFMul(x[0], x[1]);
-    case Opcode::div: return l.b.CreateFDiv(x[0], x[1]);
+    case Opcode::div: return divide_floats(l, x[0], x[1]);
     case Opcode::rem: return lower_math(l, opcode, x[0], x[1]);
     case Opcode::min: return intrinsic(llvm::Intrinsic::minnum);
     case Opcode::max: return intrinsic(llvm::Intrinsic::maxnum);

@@ -30,7 +30,7 @@ struct Arithmetic {
   llvm::Value* mul(llvm::Value* a, llvm::Value* b) const { return l.b.CreateFMul(a, b); }
   llvm::Value* add(llvm::Value* a, llvm::Value* b) const { return l.b.CreateFAdd(a, b); }
   llvm::Value* sub(llvm::Value* a, llvm::Value* b) const { return l.b.CreateFSub(a, b); }
-  llvm::Value* div(llvm::Value* a, llvm::Value* b) const { return l.b.CreateFDiv(a, b); }
+  llvm::Value* div(llvm::Value* a, llvm::Value* b) const { return divide_floats(l, a, b); }
   llvm::Value* less(llvm::Value* a, llvm::Value* b) const { return l.b.CreateFCmpOLT(a, b); }
   llvm::Value* choose(llvm::Value* c, llvm::Value* a, llvm::Value* b) const { return l.b.CreateSelect(c, a, b); }
   llvm::Value* abs(llvm::Value* x) const { return unary(llvm::Intrinsic::fabs, x); }
@@ -226,6 +226,11 @@ llvm::Value* of_f32(const Arithmetic& m, Opcode opcode, llvm::Value* x) {
 }
 
 }  // namespace
+
+llvm::Value* divide_floats(Lowering& l, llvm::Value* a, llvm::Value* b) {
+  if (!a->getType()->isFloatTy()) return l.b.CreateFDiv(a, b);
+  return call(l, llvm::Intrinsic::nvvm_div_full, {a, b});
+}
 
 llvm::Value* lower_math(Lowering& l, ir::Opcode opcode, llvm::Value* x, llvm::Value* y) {
   if (opcode == Opcode::rem) return l.b.CreateFRem(x, y);

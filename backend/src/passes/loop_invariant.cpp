@@ -20,13 +20,14 @@ using ir::Value;
 ///
 /// An operation leaves a loop where its operands are computed outside and nothing is lost when the loop never runs:
 /// pure operations, and loads from views (which check their bounds) when the loop writes nothing. It stays inside
-/// branches. A result that many registers hold for the whole loop is dearer than its recomputation: only matmuls,
-/// reductions and loads move whatever their size. Constants and shape operations cost nothing where they stand: they
-/// move only with what uses them.
+/// branches, but see leaves_branches(). A result that many registers hold for the whole loop is dearer than its
+/// recomputation: only matmuls, reductions and loads move whatever their size. Constants and shape operations cost
+/// nothing where they stand: they move only with what uses them.
 class Motion {
  public:
   Motion(const ir::Function& function, const Target& target)
       : function_(function),
+        gpu_(target.is_gpu()),
         largest_(target.is_gpu() ? std::int64_t{8} * 32 * function.num_warps : std::int64_t{4096}),
         owners_(function.block_count()),
         parents_(function.block_count()),
@@ -60,12 +61,16 @@ class Motion {
     ir::BlockId home = block;
     OperationId left_loop;
     if (can_move(operation)) {
-      while (const OperationId loop = owners_[home.index]) {
-        const Opcode opcode = function_.operation(loop).opcode;
-        if ((opcode != Opcode::for_ && opcode != Opcode::while_) || uses_value_of(operation, home)) break;
-        if (ir::has(operation.opcode, ir::reads) && writes(function_.operation(loop))) break;
-        left_loop = loop;
-        home = parents_[home.index];
+      for (ir::BlockId at = block; const OperationId owner = owners_[at.index]; at = parents_[at.index]) {
+        if (uses_value_of(operation, at)) break;
+        const Opcode opcode = function_.operation(owner).opcode;
+        if (opcode == Opcode::for_ || opcode == Opcode::while_) {
+          if (ir::has(operation.opcode, ir::reads) && writes(function_.operation(owner))) break;
+          left_loop = owner;
+          home = parents_[at.index];
+        } else if (opcode != Opcode::if_ || !leaves_branches(operation)) {
+          break;
+        }
       }
     }
     for (const Value result : operation.results) homes_[result.index] = home;
@@ -97,10 +102,21 @@ class Motion {
       case Opcode::dot:
       case Opcode::reduce:
       case Opcode::view_load: return true;
+      case Opcode::gather: return leaves_branches(operation);
       case Opcode::div:
       case Opcode::rem: return size <= largest_ && divides_safely(operation);
       default: return ir::has(operation.opcode, ir::pure) && (size <= largest_ || is_free(operation));
     }
+  }
+
+  /// What a mod reads and computes for rows alone stands in the branch of the tiles that need a mask, and is the same in
+  /// every step of the loop. On a GPU, where such a tile is a few registers and a gather guards its own bounds, it leaves
+  /// the branch with the loop. The host's checked mode reports indices that a branch may have excluded: there it stays.
+  bool leaves_branches(const ir::Operation& operation) const {
+    if (!gpu_) return false;
+    if (is_free(operation)) return true;
+    if (operation.opcode != Opcode::gather && !ir::has(operation.opcode, ir::elementwise)) return false;
+    return function_.type(operation.results[0]).elements() <= branch_limit;
   }
 
   /// Division of integers is undefined for a zero that the loop's bounds may exclude.
@@ -136,7 +152,10 @@ class Motion {
     return false;
   }
 
+  static constexpr std::int64_t branch_limit = 256;         // elements of a result that leaves a branch
+
   const ir::Function& function_;
+  bool gpu_;
   std::int64_t largest_;                                    // elements of an element-wise result that may move
   std::vector<OperationId> owners_;                         // of each block: the operation that has it
   std::vector<ir::BlockId> parents_;                        // of each block: the block that holds its owner
