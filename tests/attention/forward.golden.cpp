@@ -12,18 +12,18 @@ ir::Function golden() {
   return trace_attention(nullptr, &causal, {.dim = 128}, Target::sm_80());
 }
 // TILE-LABEL: func @flex_attention
-// TILE-SAME: num_warps(8)
+// TILE-SAME: num_warps(4)
 // TILE: %[[Q:[0-9]+]] = view_load %0, {{.*}} : tile<128x128xbf16>
 // TILE: for {{.*}} {stages = 2}
 // TILE: %[[ENTRY:[0-9]+]] = load {{.*}} : i32
-// TILE: %[[K:[0-9]+]] = view_load %1, {{.*}} : tile<64x128xbf16>
-// TILE: %[[V:[0-9]+]] = view_load %2, {{.*}} : tile<64x128xbf16>
+// TILE: %[[K:[0-9]+]] = view_load %1, {{.*}} : tile<32x128xbf16>
+// TILE: %[[V:[0-9]+]] = view_load %2, {{.*}} : tile<32x128xbf16>
 // TILE: %[[KT:[0-9]+]] = transpose %[[K]]
 // TILE: %[[S:[0-9]+]] = dot %[[Q]], %[[KT]],
-// TILE: %[[SHOWN:[0-9]+]] = if {{.*}} : tile<128x64xf32>
+// TILE: %[[SHOWN:[0-9]+]] = if {{.*}} : tile<128x32xf32>
 // TILE: yield %[[S]]
 // TILE: reduce %[[SHOWN]] {axis = 1, kind = "max"} : tile<128xf32>
-// TILE: exp2 {{.*}} : tile<128x64xf32>
+// TILE: exp2 {{.*}} : tile<128x32xf32>
 // TILE: reduce {{.*}} {axis = 1, kind = "sum"} : tile<128xf32>
 // TILE: dot {{.*}}, %[[V]],
 // TILE: view_store %3,
