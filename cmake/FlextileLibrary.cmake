@@ -26,7 +26,8 @@ function(flextile_layer name folder)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${root}/*.hpp)
   file(GLOB_RECURSE tables CONFIGURE_DEPENDS ${root}/*.def)
   add_library(flextile_${name}_headers INTERFACE)
-  set_target_properties(flextile_${name}_headers PROPERTIES EXPORT_NAME ${name}_headers INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
+  set_target_properties(flextile_${name}_headers PROPERTIES EXPORT_NAME ${name}_headers
+    VERIFY_INTERFACE_HEADER_SETS ${FLEXTILE_BUILD_TESTS} INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
   target_compile_features(flextile_${name}_headers INTERFACE cxx_std_20)
   target_sources(flextile_${name}_headers INTERFACE
     FILE_SET HEADERS BASE_DIRS ${root} FILES ${headers}
