@@ -165,9 +165,12 @@ void read_assembler_log(std::string_view log, std::string_view kernel_name, Reso
     own = own.substr(0, own.find("Compiling entry function"));
   }
   keep_known(resources.registers, number_before(own, " registers"));
+  keep_known(resources.stack, number_before(own, " stack"));               // the linker's own summary, often the only one
   keep_known(resources.stack, number_before(own, " bytes stack frame"));
   keep_known(resources.spill_stores, number_before(own, " bytes spill stores"));
   keep_known(resources.spill_loads, number_before(own, " bytes spill loads"));
+  // Spilled registers live in the stack: without one there are none.
+  if (resources.stack == 0 && resources.spill_stores < 0) resources.spill_stores = resources.spill_loads = 0;
 }
 
 std::vector<std::string> assembler_complaints(const Resources& resources) {

@@ -92,6 +92,14 @@ ptxas info    : Used 168 registers, used 3 barriers, 160 bytes cumulative stack 
   CHECK(resources.registers == 19);
   CHECK(resources.spill_stores == 0);
 
+  Resources summary;
+  read_assembler_log("info    : Function properties for 'scale':\n"
+                     "info    : used 14 registers, used 0 barriers, 0 stack, 0 bytes smem, 560 bytes cmem[0], 0 bytes lmem\n", "scale", summary);
+  CHECK(summary.registers == 14);
+  CHECK(summary.stack == 0);
+  CHECK(summary.spill_stores == 0);
+  CHECK(summary.spill_loads == 0);
+
   Resources unknown;
   read_assembler_log("registers, and 99999999999999999999 bytes spill stores", "x", unknown);
   CHECK(unknown.registers == -1);
