@@ -39,8 +39,8 @@ struct File {
 };
 
 bool read_file(const std::string& path, std::string& bytes) {
-  const File file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  struct stat status {};
+  const File file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  struct stat status {};   // a pipe would be waited for without O_NONBLOCK
   if (file.descriptor < 0 || fstat(file.descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return false;
   bytes.resize(static_cast<std::size_t>(status.st_size));
   std::size_t done = 0;
@@ -82,7 +82,7 @@ DiskAnswer read_cached(const std::string& key, CompiledKernel& kernel) {
   std::string bytes;
   if (folder.empty() || !read_file(folder + "/" + key + ".kernel", bytes)) return DiskAnswer::absent;
   CompiledKernel read;
-  if (read_kernel_file(bytes, read)) {
+  if (read_kernel_file(bytes, key, read)) {
     kernel = static_cast<CompiledKernel&&>(read);
     return DiskAnswer::found;
   }
@@ -96,7 +96,7 @@ void write_cached(const std::string& key, const CompiledKernel& kernel) {
   if (folder.empty()) return;
   const std::string path = folder + "/" + key + ".kernel";
   const std::string temporary = path + "." + std::to_string(getpid()) + "." + std::to_string(written.fetch_add(1)) + ".temporary";
-  const std::string bytes = write_kernel_file(kernel);
+  const std::string bytes = write_kernel_file(kernel, key);
   bool done = write_file(temporary, bytes);
   if (!done && access(folder.c_str(), F_OK) != 0) {
     make_folders(folder);

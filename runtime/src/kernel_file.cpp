@@ -7,7 +7,7 @@ namespace flextile::runtime {
 namespace {
 
 constexpr char magic[8] = {'f', 'l', 'e', 'x', 't', 'i', 'l', 'e'};
-constexpr std::uint32_t format = 1;
+constexpr std::uint32_t format = 2;
 
 struct Header {
   char magic[8];
@@ -141,24 +141,24 @@ std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed) {
   return hash;
 }
 
-std::string write_kernel_file(const CompiledKernel& kernel) {
+std::string write_kernel_file(const CompiledKernel& kernel, std::string_view key) {
   Writer writer;
   writer.bytes.resize(sizeof(Header));
   each_field(writer, kernel);
   const std::string_view payload = std::string_view(writer.bytes).substr(sizeof(Header));
-  Header header{{}, format, 0, payload.size(), hash_bytes(payload, format)};
+  Header header{{}, format, 0, payload.size(), hash_bytes(payload, hash_bytes(key, format))};
   std::memcpy(header.magic, magic, sizeof magic);
   std::memcpy(writer.bytes.data(), &header, sizeof header);
   return static_cast<std::string&&>(writer.bytes);
 }
 
-bool read_kernel_file(std::string_view bytes, CompiledKernel& kernel) {
+bool read_kernel_file(std::string_view bytes, std::string_view key, CompiledKernel& kernel) {
   Header header;
   if (bytes.size() < sizeof header) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
   const std::string_view payload = bytes.substr(sizeof header);
   if (std::memcmp(header.magic, magic, sizeof magic) != 0 || header.format != format || header.length != payload.size() ||
-      header.checksum != hash_bytes(payload, format))
+      header.checksum != hash_bytes(payload, hash_bytes(key, format)))
     return false;
   Reader reader{payload};
   each_field(reader, kernel);

@@ -125,6 +125,34 @@ TEST_CASE("a damaged or truncated file is compiled again and replaced") {
   }
 }
 
+TEST_CASE("a kernel's file under another kernel's name is not taken for it") {
+  const CacheFolder folder;
+  load(some_function("one"), Device::host());
+  const fs::path one = folder.files().at(0);
+  load(some_function("two"), Device::host());
+  for (const fs::path& file : folder.files())
+    if (file != one) fs::copy_file(file, one, fs::copy_options::overwrite_existing);
+  forget_cached_kernels();
+  const Delta delta;
+  CHECK(load(some_function("one"), Device::host()).compiled().kernel_name == "one");
+  CHECK(delta.rejected() == 1);
+}
+
+TEST_CASE("a pipe or a folder under a kernel's name is not waited for") {
+  for (const bool pipe : {true, false}) {
+    const CacheFolder folder;
+    load(some_function(), Device::host());
+    const fs::path file = folder.files().at(0);
+    fs::remove(file);
+    if (pipe) REQUIRE(mkfifo(file.c_str(), 0644) == 0);
+    else fs::create_directory(file);
+    forget_cached_kernels();
+    const Delta delta;
+    check_that_it_works(load(some_function(), Device::host()));
+    CHECK(delta.compilations() == 1);
+  }
+}
+
 TEST_CASE("a cache folder that cannot be used costs nothing but the cache") {
   {
     const CacheFolder folder;
