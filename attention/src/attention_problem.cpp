@@ -38,9 +38,9 @@ void check_sizes(const AttentionProblem& p) {
   for (int t = 0; t < 3; ++t)
     for (int axis = 0; axis < 4; ++axis) {
       const std::int64_t size = tensors[t]->sizes[axis];
-      if (size < 1 || size > 0x7fffffff)
-        refuse(caller, std::string(names[t]) + " has " + axes[axis] + " " + text(size) + ": it must be from 1 to 2147483647");
-      if (axis == 3 && size > 256) refuse(caller, std::string(names[t]) + " has head dim " + text(size) + ": it must be from 1 to 256");
+      const std::int64_t most = axis == 3 ? 256 : 0x7fffffff;
+      if (size < 1 || size > most)
+        refuse(caller, std::string(names[t]) + " has " + axes[axis] + " " + text(size) + ": it must be from 1 to " + text(most));
     }
   for (int axis = 0; axis < 3; ++axis)
     if (p.value.sizes[axis] != p.key.sizes[axis])

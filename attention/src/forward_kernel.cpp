@@ -156,7 +156,8 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     };
     put(out, result);
     if (return_lse) put(lse, natural_max + log2(divisor) * ln2);
-    if (return_max_scores) put(max_scores, where(row_sum != row_sum, row_sum, natural_max));
+    // max passes over NaN; a sum that is NaN tells, but it is NaN under a maximum of +inf too.
+    if (return_max_scores) put(max_scores, where(row_sum != row_sum && natural_max < infinity, row_sum, natural_max));
   }, {.num_warps = c.num_warps});
 }
 

@@ -91,7 +91,7 @@ BlockMask BlockMask::from_tables(const KvBlocks& tables, ir::Mod mod, const Bloc
   for (std::int64_t row = 0; row < groups * rows; ++row) {
     std::fill(marks.begin(), marks.end(), std::int8_t(-1));
     mark_row(partial, row, indices.sizes[3], true, marks, "kv_num_blocks", "kv_indices");
-    if (full_width) mark_row(full, row, full_width, false, marks, "full_kv_num_blocks", "full_kv_indices");
+    if (tables.full_kv_num_blocks) mark_row(full, row, full_width, false, marks, "full_kv_num_blocks", "full_kv_indices");
     table.starts.push_back(static_cast<std::int64_t>(table.entries.size()));
     for (std::int64_t column = 0; column < columns; ++column)
       if (marks[column] >= 0) table.entries.push_back(attention::entry_of(column, marks[column] == 1));

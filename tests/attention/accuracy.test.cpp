@@ -156,6 +156,15 @@ TEST_CASE("NaN in a query row stays in that row") {
   });
 }
 
+TEST_CASE("the largest score of a row is +inf where a score is") {
+  on_every_device([](const Device& device) {
+    const AttentionInputs<f32> in(device, {1, 1, 1, 1, 70, 70, 16, 16});
+    const auto infinite = [](auto score, auto, auto, auto q, auto kv) { return where(q == 5 && kv == 30, std::numeric_limits<float>::infinity(), score); };
+    const std::vector<double> largest = as_doubles(flex_attention(in.q, in.k, in.v, infinite, {.return_max_scores = true}).max_scores);
+    for (int row = 0; row < 70; ++row) CHECK((row == 5 ? largest[row] == std::numeric_limits<double>::infinity() : std::isfinite(largest[row])));
+  });
+}
+
 TEST_CASE("result bits do not depend on which tiles are listed as full") {
   on_every_device([](const Device& device) {
     const AttentionInputs<bf16> in(device, {1, 1, 2, 1, 300, 300, 64, 64});

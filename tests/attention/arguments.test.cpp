@@ -53,6 +53,7 @@ TEST_CASE("shapes of query, key and value") {
   CHECK(says(refusal([&] { flex_attention(make({4, 4, 32, 16}), k, v); }), {"batch 2", "query has 4"}));
   CHECK(says(refusal([&] { flex_attention(q, make({2, 2, 0, 16}), make({2, 2, 0, 8})); }), {"key has length 0", "from 1"}));
   CHECK(says(refusal([&] { flex_attention(make({2, 4, 32, 300}), make({2, 2, 48, 300}), v); }), {"head dim 300", "1 to 256"}));
+  CHECK(says(refusal([&] { flex_attention(make({2, 4, 32, 0}), make({2, 2, 48, 0}), v); }), {"head dim 0", "1 to 256"}));
   CHECK(says(refusal([&] { flex_attention(q, k, v, {.scale = std::numeric_limits<float>::infinity()}); }), {"scale is", "finite"}));
   CHECK(says(refusal([&] { flex_attention(q, k, v, {.block_m = 5}); }), {"block_m is 5", "16 to 256"}));
   CHECK(says(refusal([&] { flex_attention(q, k, v, {.num_warps = 3}); }), {"num_warps is 3"}));
@@ -119,6 +120,8 @@ TEST_CASE("tables that point outside") {
   CHECK(says(import(both), {"full_kv_indices", "together"}));
   both.full_kv_indices = both.kv_indices;
   CHECK(says(import(both), {"full_kv_indices has 0 at row 0", "once"}));
+  both.full_kv_indices = zeros<i32>(Device::host(), {1, 1, 2, 0});
+  CHECK(says(import(both), {"full_kv_num_blocks has 1 at row 0", "from 0 to 0"}));
   KvBlocks flat = tables_of({1, 1}, {0, 0, 1, 0});
   flat.kv_indices = flat.kv_indices.reshape({4});
   CHECK(says(import(flat), {"kv_indices is a i32 tensor of 4", "4 axes"}));
