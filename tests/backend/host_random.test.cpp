@@ -9,6 +9,7 @@
 
 #include "../support/interpreter.hpp"
 #include "../support/random_program.hpp"
+#include "../support/random_seeds.hpp"
 
 using namespace flextile;
 
@@ -40,17 +41,5 @@ int first_difference(unsigned seed) {
 }  // namespace
 
 TEST_CASE("random programs give the interpreter's numbers on the host") {
-  const char* chosen = std::getenv("FLEXTILE_TEST_SEED");
-  const char* count = std::getenv("FLEXTILE_TEST_SEEDS");
-  if (chosen) {
-    const auto seed = static_cast<unsigned>(std::atoi(chosen));
-    MESSAGE(ir::print(test::RandomProgram(seed).function()));
-    CHECK(first_difference(seed) == -1);
-    return;
-  }
-  const unsigned seeds = count ? static_cast<unsigned>(std::atoi(count)) : 40;
-  for (unsigned seed = 1; seed <= seeds; ++seed) {
-    CAPTURE(seed);
-    CHECK(first_difference(seed) == -1);
-  }
+  test::check_seeds(40, first_difference);
 }

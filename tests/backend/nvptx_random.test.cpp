@@ -1,6 +1,5 @@
 // Random programs: the PTX, run by the emulator, and the plain interpreter agree on every value.
 #include <cmath>
-#include <cstdlib>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -8,6 +7,7 @@
 
 #include "../support/interpreter.hpp"
 #include "../support/random_program.hpp"
+#include "../support/random_seeds.hpp"
 #include "../support/run_ptx.hpp"
 
 using namespace flextile;
@@ -41,17 +41,5 @@ int first_difference(unsigned seed) {
 }  // namespace
 
 TEST_CASE("random programs give the interpreter's numbers as PTX") {
-  const char* chosen = std::getenv("FLEXTILE_TEST_SEED");
-  const char* count = std::getenv("FLEXTILE_TEST_SEEDS");
-  if (chosen) {
-    const auto seed = static_cast<unsigned>(std::atoi(chosen));
-    MESSAGE(ir::print(test::RandomProgram(seed).function()));
-    CHECK(first_difference(seed) == -1);
-    return;
-  }
-  const unsigned seeds = count ? static_cast<unsigned>(std::atoi(count)) : 20;
-  for (unsigned seed = 1; seed <= seeds; ++seed) {
-    CAPTURE(seed);
-    CHECK(first_difference(seed) == -1);
-  }
+  test::check_seeds(20, first_difference);
 }

@@ -1,4 +1,4 @@
-// The three kinds of failure, each with a sentence that says what is wrong, with the numbers, and what to do.
+// The four kinds of failure, each with a sentence that says what is wrong, with the numbers, and what to do.
 #pragma once
 #include <exception>
 #include <string>
