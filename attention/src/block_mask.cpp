@@ -41,6 +41,7 @@ BlockMask BlockMask::to(const Device& device) const {
   for (TileLists* lists : {&copy.rows_, &copy.columns_}) {
     lists->starts = lists->starts.to(device);
     lists->counts = lists->counts.to(device);
+    lists->order = lists->order.to(device);
     lists->entries = lists->entries.to(device);
   }
   copy.remember_versions();

@@ -69,6 +69,18 @@ TensorRef output_like(const ir::TensorHandle& query, std::int64_t value_dim) {
   return empty(query.element, TensorRef(query).device(), shape).permute(back);
 }
 
+/// How many heads (of all batches) share the device at a time. Rows of a block mask differ in work: over many heads the longest
+/// of all go first and the shortest fill the end, but the keys and values of these heads should stay in the L2 cache. Without a
+/// mask all rows are equal, and one head after the other is best for the cache.
+std::int64_t heads_at_once(const AttentionProblem& p, const Device& device) {
+  if (!p.mask) return 1;
+  constexpr std::int64_t least = 8, usual_cache = 32 << 20;
+  const std::int64_t heads = p.batch * p.heads, cache = device.properties().l2_cache ? device.properties().l2_cache : usual_cache;
+  const std::int64_t bytes = p.kv_len * (p.dim + p.value_dim) * byte_size(p.query.element) * p.kv_heads / p.heads;
+  const std::int64_t most = std::clamp<std::int64_t>(cache / std::max<std::int64_t>(bytes, 1), std::min(least, heads), heads);
+  return ceil_div(heads, ceil_div(heads, most));
+}
+
 }  // namespace
 }  // namespace attention
 
@@ -92,9 +104,11 @@ AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef
   if (mask) {
     arguments.emplace_back(mask->rows().starts);
     arguments.emplace_back(mask->rows().counts);
+    arguments.emplace_back(mask->rows().order);
     arguments.emplace_back(mask->rows().entries);
   }
   arguments.emplace_back(p.scale);
+  arguments.emplace_back(static_cast<i32>(heads_at_once(p, device)));
   if (score) append_arguments(arguments, *score);
   if (mask) append_arguments(arguments, mask->mod());
 

@@ -1,5 +1,7 @@
 #include "forward_kernel.hpp"
 
+#include <limits>
+
 #include <flextile/dsl/dsl.hpp>
 
 #include "kernel_families.hpp"
@@ -12,6 +14,9 @@ namespace {
 ir::Parameter tensor(const char* name, ElementType element, int rank, bool read_only) {
   return {.name = name, .type = ir::Type::view(element, rank), .read_only = read_only};
 }
+
+constexpr float lowest = std::numeric_limits<float>::lowest();
+constexpr float slack = 8;   // in powers of 2: weights stay below 256, far from where f32 or f16 end
 
 /// x[M] as a column [M, 1].
 AnyTile column(const AnyTile& x) { return expand_dims(x, 1); }
@@ -49,9 +54,11 @@ std::vector<ir::Parameter> ForwardKernel::signature() const {
   if (listed) {
     parameters.push_back(tensor("tile_starts", ElementType::i64, 3, true));
     parameters.push_back(tensor("tile_counts", ElementType::i32, 3, true));
+    parameters.push_back(tensor("tile_order", ElementType::i32, 3, true));
     parameters.push_back({.name = "tile_entries", .type = ir::Type::pointer(ElementType::i32), .read_only = true});
   }
   parameters.push_back({.name = "scale", .type = ir::Type::scalar(ElementType::f32)});
+  parameters.push_back({.name = "heads_at_once", .type = ir::Type::scalar(ElementType::i32)});
   append_parameters(parameters, score, score_indices, "score");
   append_parameters(parameters, mask, mask_indices, "mask");
   return parameters;
@@ -72,33 +79,38 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyView max_scores = return_max_scores ? p.loose_view() : out;
     AnyView starts = listed ? p.loose_view() : out;
     AnyView counts = listed ? p.loose_view() : out;
+    AnyView order = listed ? p.loose_view() : out;
     AnyPointer entries = listed ? p.pointer() : out.base();
-    AnyTile scale = p.scalar();
+    AnyTile scale = p.scalar(), heads_at_once = p.scalar();
     const std::vector<CallArgument> score_captures = p.some(score ? score->parameters.size() - score_indices : 0);
     const std::vector<CallArgument> mask_captures = p.rest();
     AnyTile q_len = query.size(2), kv_len = key.size(2), heads = query.size(1);
 
-    // A program computes one block of query rows. Blocks of one head are neighbours, so that they share its keys and
-    // values in the caches; the last rows, which see most under a causal mask, go first.
+    // A program computes one block of query rows. Some heads go together; of these the blocks that see most go first. Blocks
+    // with equal work share a head's keys and values in the caches when they are neighbours.
     AnyTile blocks = listed ? AnyTile(starts.size(2) * c.row_parts) : AnyTile((q_len + (c.block_m - 1)) / c.block_m);
-    AnyTile block = blocks - 1 - program_id(0) % blocks;
-    AnyTile head = program_id(0) / blocks % heads;
-    AnyTile batch = program_id(0) / blocks / heads;
+    AnyTile first_head = program_id(0) / (blocks * heads_at_once) * heads_at_once;           // counted over all batches
+    AnyTile heads_here = min(heads_at_once, heads * query.size(0) - first_head);
+    AnyTile place = program_id(0) - first_head * blocks;
+    AnyTile head = (first_head + place % heads_here) % heads;
+    AnyTile batch = (first_head + place % heads_here) / heads;
+    AnyTile turn = place / heads_here;
     AnyTile kv_head = head / (heads / key.size(1));
     AnyTile kv_batch = min(batch, key.size(0) - 1);
-    AnyTile tile_row = block / c.row_parts;
-    AnyTile first_row = listed ? AnyTile(tile_row * shape.q_block + block % c.row_parts * c.row_step) : AnyTile(block * c.block_m);
+    AnyTile mask_batch = listed ? AnyTile(min(batch, starts.size(0) - 1)) : batch;
+    AnyTile mask_head = listed ? AnyTile(min(head, starts.size(1) - 1)) : head;
+    AnyTile tile_row = listed ? AnyTile(gather(order, mask_batch, mask_head, turn / c.row_parts)) : turn;
+    AnyTile first_row = listed ? AnyTile(tile_row * shape.q_block + turn % c.row_parts * c.row_step) : AnyTile(turn * c.block_m);
     AnyTile rows = first_row + arange(c.block_m);
     AnyTile mod_rows = column(min(rows, q_len - 1));            // mods see existing positions only
 
     // The key tiles that this block visits: those that the block mask lists for its row, or all.
-    AnyTile mask_batch = listed ? AnyTile(min(batch, starts.size(0) - 1)) : batch;
-    AnyTile mask_head = listed ? AnyTile(min(head, starts.size(1) - 1)) : head;
     AnyTile steps = listed ? AnyTile(gather(counts, mask_batch, mask_head, tile_row) * c.column_parts)
                            : AnyTile((kv_len + (c.block_n - 1)) / c.block_n);
     AnyTile start = listed ? AnyTile(gather(starts, mask_batch, mask_head, tile_row)) : steps;
 
     AnyTile q = load(query, {batch, head, first_row, 0}, {c.block_m, c.padded_dim});
+    AnyVar reference = full(ElementType::f32, {c.block_m}, lowest);   // of a row that has seen nothing: 2^(-inf - lowest) is 0
     AnyVar row_max = full(ElementType::f32, {c.block_m}, -infinity);
     AnyVar row_sum = full(ElementType::f32, {c.block_m}, 0);
     AnyVar acc = full(ElementType::f32, {c.block_m, c.padded_value_dim}, 0);
@@ -122,30 +134,28 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
       else if (!scale_late) s = s * (scale * log2e);
       AnyTile ragged = first_column + c.block_n > end_column;
       AnyTile partial = listed ? AnyTile((entry & 1) != 0) : ragged;
-      if_(ragged || partial, [&] {
-        AnyTile exists = columns < end_column;
-        if (listed && mask) {
-          AnyTile shown = call(*mask, with({batch, head, mod_rows, mod_columns}, mask_captures));
-          s = where(exists && (shown || !partial), s, -infinity);
-        } else {
-          s = where(exists, s, -infinity);
-        }
-      });
+      if (listed && mask) {
+        if_(partial, [&] { s = where(call(*mask, with({batch, head, mod_rows, mod_columns}, mask_captures)), s, -infinity); });
+      }
+      if_(ragged, [&] { s = where(columns < end_column, s, -infinity); });
 
-      // Online softmax. A row that has seen nothing yet has maximum -inf; its exponentials are taken against 0.
-      AnyTile new_max = max(row_max, max(s, 1));
-      AnyTile scaled_max = scale_late ? AnyTile(new_max * factor) : new_max;
-      AnyTile shift = where(new_max == -infinity, 0.0f, scaled_max);
-      AnyTile old_max = scale_late ? AnyTile(row_max * factor) : AnyTile(row_max);
-      AnyTile shrink = exp2(old_max - shift);
-      AnyTile weights = scale_late ? AnyTile(exp2(fma(s, factor, -column(shift)))) : AnyTile(exp2(s - column(shift)));
+      // Online softmax. Weights are 2^(score - reference). The reference follows the largest score of its row, but only
+      // once that has grown past it by `slack`: until then no weight exceeds 2^slack and nothing needs rescaling.
+      AnyTile step_max = max(s, 1);
+      AnyTile level = scale_late ? AnyTile(step_max * factor) : step_max;
+      AnyTile grown = unlikely(level > reference + slack);
+      AnyTile shrink = where(grown, exp2(reference - level), 1.0f);
+      reference = where(grown, level, reference);
+      acc = where(column(grown), acc * column(shrink), acc);
+      AnyTile weights = scale_late ? AnyTile(exp2(fma(s, factor, -column(reference)))) : AnyTile(exp2(s - column(reference)));
       row_sum = row_sum * shrink + sum(weights, 1);
-      acc = dot(cast(weights, shape.element), v, acc * column(shrink), precision);
-      row_max = new_max;
+      acc = dot(cast(weights, shape.element), v, acc, precision);
+      if (return_max_scores) row_max = max(row_max, step_max);
     }
 
     // A row that saw nothing: 0, and -inf as the logarithm of its sum.
-    AnyTile divisor = where(row_sum == 0.0f, 1.0f, row_sum);
+    AnyTile empty = row_sum == 0.0f;
+    AnyTile divisor = where(empty, 1.0f, row_sum);
     AnyTile result = cast(acc * column(1.0f / divisor), shape.element);
     AnyTile end_row = listed ? AnyTile(min(min(first_row + c.row_step, (tile_row + 1) * shape.q_block), q_len)) : q_len;
     AnyTile natural_max = scale_late ? AnyTile(row_max * scale) : AnyTile(row_max * ln2);
@@ -155,7 +165,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
       else store(view, x, {batch, head, first_row, 0});
     };
     put(out, result);
-    if (return_lse) put(lse, natural_max + log2(divisor) * ln2);
+    if (return_lse) put(lse, where(empty, -infinity, (reference + log2(divisor)) * ln2));
     // max passes over NaN; a sum that is NaN tells, but it is NaN under a maximum of +inf too.
     if (return_max_scores) put(max_scores, where(row_sum != row_sum && natural_max < infinity, row_sum, natural_max));
   }, {.num_warps = c.num_warps});

@@ -139,6 +139,17 @@ void build_lists(const ir::Mod& mod, const BlockMask& mask, std::int64_t workspa
     compact(build, chunk, by_row(build, chunk, part), rows, build.columns, false);
     compact(build, chunk, by_column(build, chunk, part), columns, build.rows, false);
   }
+  order_lists(rows);
+  order_lists(columns);
+}
+
+void order_lists(TileLists& lists) {
+  const TensorRef counts = lists.counts;
+  const Device device = counts.device();
+  lists.order = empty<i32>(device, {counts.size(0), counts.size(1), counts.size(2)});
+  const std::int64_t groups = counts.size(0) * counts.size(1), rows = counts.size(2);
+  const Argument arguments[] = {Argument(lists.counts), Argument(lists.order), Argument(static_cast<i32>(rows))};
+  launch(device.stream(), family_of(OrderKernel{}, "order_lists"), Grid{groups * ceil_div(rows, OrderKernel::lists_per_program)}, arguments, std::size(arguments));
 }
 
 }  // namespace attention

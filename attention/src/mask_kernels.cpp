@@ -127,4 +127,35 @@ ir::Function CompactKernel::trace(const std::vector<ir::Parameter>& facts) const
   }, {.num_warps = 1});
 }
 
+std::vector<ir::Parameter> OrderKernel::signature() const {
+  ir::Parameter counts = pointer("counts", ElementType::i32);
+  counts.read_only = true;
+  return {counts, pointer("order", ElementType::i32), scalar("lists", ElementType::i32)};
+}
+
+// One program: some lists of a group. A list's place is the number of lists that go before it: by count, but counts of one
+// half octave are alike (exponent and first bit of the count as a float), and those lists stay neighbours in the caches.
+ir::Function OrderKernel::trace(const std::vector<ir::Parameter>& facts) const {
+  constexpr int others_at_once = 128;
+  return flextile::trace("order_lists", [&](Parameters& declared) {
+    KernelParameters p(declared, facts);
+    AnyPointer counts = p.pointer(), order = p.pointer();
+    AnyTile lists = p.scalar();
+    AnyTile programs = (lists + (lists_per_program - 1)) / lists_per_program;
+    AnyTile first = cast(program_id(0) / programs, ElementType::i64) * lists;        // of the group
+    AnyTile list = program_id(0) % programs * lists_per_program + arange(lists_per_program);
+    auto rank = [](const AnyTile& count) { return AnyTile(bitcast(cast(count, ElementType::f32), ElementType::i32) >> 22); };
+    AnyTile count = expand_dims(rank(load(counts + (first + list), list < lists, 0)), 1);
+    AnyVar place = full(ElementType::i32, {lists_per_program}, 0);
+    for (auto offset : range(0, lists, others_at_once)) {
+      AnyTile other = offset + arange(others_at_once);
+      AnyTile exists = expand_dims(other < lists, 0);
+      AnyTile others = expand_dims(rank(load(counts + (first + other), other < lists, 0)), 0);
+      AnyTile earlier = expand_dims(other, 0) < expand_dims(list, 1);
+      place = place + sum(cast(exists && (others > count || (others == count && earlier)), ElementType::i32), 1);
+    }
+    store(order + (first + place), list, list < lists);
+  });
+}
+
 }  // namespace flextile::attention

@@ -3,6 +3,7 @@
 //   classify   every tile of a chunk of tile rows: absent, partial or full, as one byte
 //   count      adds to each list's count the visible tiles of a chunk
 //   compact    appends each list's visible tiles of a chunk, in ascending order
+//   order      ranks the lists of a group by their counts
 //
 // Lists by row and lists by column run the same kernels, on the classes and on their transpose.
 #pragma once
@@ -30,6 +31,15 @@ struct CompactKernel {
   bool packed = false;                     // the starts are given; else they are list * pitch and are written
   bool operator==(const CompactKernel&) const = default;
   std::uint64_t hash() const;
+  std::vector<ir::Parameter> signature() const;
+  ir::Function trace(const std::vector<ir::Parameter>& facts) const;
+};
+
+struct OrderKernel {
+  bool operator==(const OrderKernel&) const = default;
+  std::uint64_t hash() const { return 0; }
+  /// Lists that a program ranks.
+  static constexpr int lists_per_program = 32;
   std::vector<ir::Parameter> signature() const;
   ir::Function trace(const std::vector<ir::Parameter>& facts) const;
 };

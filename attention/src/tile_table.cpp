@@ -52,6 +52,7 @@ TileLists upload(const TileTable& table, std::int64_t batch, std::int64_t heads,
   result.starts = from_host<i64>(device, starts, {batch, heads, rows});
   result.counts = from_host<i32>(device, table.counts, {batch, heads, rows});
   result.entries = from_host<i32>(device, entries);
+  order_lists(result);
   return result;
 }
 

@@ -41,6 +41,9 @@ TileTable transpose(const TileTable& table, std::int64_t groups, std::int64_t ro
 /// The lists of a mask whose sizes, blocks and device are set, by its mod, with at most `workspace` bytes beside them.
 void build_lists(const ir::Mod& mod, const BlockMask& mask, std::int64_t workspace, TileLists& rows, TileLists& columns);
 
+/// Sets `order` from the counts, on their device.
+void order_lists(TileLists& lists);
+
 /// The table on `device` as [batch, heads, rows] lists of tiles below `columns`: pitched while that is at most 16 MiB.
 TileLists upload(const TileTable& table, std::int64_t batch, std::int64_t heads, std::int64_t rows, std::int64_t columns, const Device& device);
 

@@ -60,9 +60,20 @@ def causal(b, h, q, kv):
     return q >= kv
 
 
-def documents(length, mean):
-    generator = torch.Generator().manual_seed(1)
-    return torch.cumsum((torch.rand(length, generator=generator) < 1.0 / mean).int(), 0).int().to(device)
+def uniform(counter, seed):
+    """flextile's random number of one counter (runtime/src/philox.hpp)."""
+    words, low, high = [counter & 0xFFFFFFFF, counter >> 32, 0, 0], seed & 0xFFFFFFFF, seed >> 32
+    for _ in range(10):
+        a, b = 0xD2511F53 * words[0], 0xCD9E8D57 * words[2]
+        words = [b >> 32 ^ words[1] ^ low, b & 0xFFFFFFFF, a >> 32 ^ words[3] ^ high, a & 0xFFFFFFFF]
+        low, high = (low + 0x9E3779B9) & 0xFFFFFFFF, (high + 0xBB67AE85) & 0xFFFFFFFF
+    return (words[0] >> 8) * 2.0**-24
+
+
+def documents(length, mean=600, seed=1):
+    """The same documents as flextile's document_ids."""
+    starts = [0] + [int(uniform(i, seed) < 1 / mean) for i in range(1, length)]
+    return torch.cumsum(torch.tensor(starts, dtype=torch.int32), 0).int().to(device)
 
 
 def tiles(mask):
@@ -80,7 +91,7 @@ def on_cpu():
     q, k, v = tensors(1, 8, 4096, 64, torch.float32)
     mask = create_block_mask(causal, None, None, 4096, 4096, device=device)
     attention("cpu/4K/H8/D64/causal", q, k, v, 4 * 8 * tiles(mask) * 128 * 128 * 64, mask)
-    docs = documents(16384, 600)
+    docs = documents(16384)
     mask = create_block_mask(lambda b, h, q, kv: (q >= kv) & (docs[q] == docs[kv]), None, None, 16384, 16384, device=device)
     q, k, v = tensors(1, 6, 16384, 128, torch.float32)
     attention("cpu/16K/H6/D128/doc", q, k, v, 4 * 6 * tiles(mask) * 128 * 128 * 128, mask)
@@ -96,7 +107,7 @@ def on_cuda():
         attention(f"D{dim}/T8192/full", q, k, v, operations)
         attention(f"D{dim}/T8192/causal", q, k, v, operations / 2, create_block_mask(causal, None, None, 8192, 8192))
     length, heads, dim = 65536, 6, 128
-    docs = documents(length, 600)
+    docs = documents(length)
     window = torch.tensor(1024, device=device)
     masks = {
         "causal": causal,

@@ -35,6 +35,24 @@ TEST_CASE("neither mod, f32") { on_every_device(plain_shapes<f32>); }
 TEST_CASE("neither mod, f16") { on_every_device(plain_shapes<f16>); }
 TEST_CASE("neither mod, bf16") { on_every_device(plain_shapes<bf16>); }
 
+TEST_CASE("weights round no worse than the unfused computation's") {
+  on_every_device([](const Device& device) {
+    auto error_ratio = [&]<class T>(T, int dim) {
+      const AttentionSizes s{1, 1, 2, 1, 256, 700, dim, dim};
+      const AttentionInputs<T> in(device, s);
+      const Attended<T> attended = flex_attention(in.q, in.k, in.v, {.return_lse = true});
+      const double scale = 1 / std::sqrt(static_cast<double>(dim));
+      const std::vector<double> exact = reference_attention(s, in.q_values, in.k_values, in.v_values, scale, same_score, all_visible).out;
+      return mean_error(exact, as_doubles(attended.out)) /
+             mean_error(exact, baseline_attention<T>(s, in.q_values, in.k_values, in.v_values, scale, same_score, all_visible).out);
+    };
+    for (const int dim : {64, 128}) {
+      CHECK(error_ratio(f16{}, dim) < 1.1);
+      CHECK(error_ratio(bf16{}, dim) < 1.1);
+    }
+  });
+}
+
 TEST_CASE("lengths around the tile") {
   on_every_device([](const Device& device) {
     for (int length : {1, 3, 127, 128, 129, 300})

@@ -1,4 +1,7 @@
 // BlockMask: which tiles, in which lists, for any block, length and device.
+#include <algorithm>
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include <string>
@@ -142,6 +145,30 @@ TEST_CASE("a table above 16 MiB is packed") {
     CHECK(in_chunks.rows().starts.to_host() == starts);
     CHECK(in_chunks.columns().entries.to_host() == mask.columns().entries.to_host());
     CHECK(in_chunks.columns().counts.to_host() == mask.columns().counts.to_host());
+  }
+}
+
+TEST_CASE("rows with most tiles come first; close ones stay neighbours") {
+  for (const Device& device : Device::all()) {
+    CAPTURE(device.name());
+    const Tensor<i32> ids = document_ids(Device::host(), 3000, 4, 300).to(device);
+    const BlockMask mask = create_block_mask([ids](auto, auto h, auto q, auto kv) { return q >= kv && (ids[q] == ids[kv] || h == 1); },
+                                             {.heads = 3, .q_len = 3000, .kv_len = 3000, .q_block = 16, .kv_block = 16, .device = device});
+    for (const TileLists* lists : {&mask.rows(), &mask.columns()}) {
+      const std::vector<i32> counts = lists->counts.to_host(), order = lists->order.to_host();
+      const std::size_t rows = counts.size() / 3;
+      for (std::size_t head = 0; head < 3; ++head) {
+        std::vector<i32> expected(rows);
+        for (std::size_t i = 0; i < rows; ++i) expected[i] = static_cast<i32>(i);
+        auto half_octave = [&](i32 row) {
+          const i32 count = counts[head * rows + row];
+          const int octave = count ? std::ilogb(count) : -1;
+          return count ? 2 * octave + (count * 2 >= 3 << octave) : -2;
+        };
+        std::stable_sort(expected.begin(), expected.end(), [&](i32 a, i32 b) { return half_octave(a) > half_octave(b); });
+        CHECK(std::vector<i32>(order.begin() + head * rows, order.begin() + (head + 1) * rows) == expected);
+      }
+    }
   }
 }
 

@@ -46,3 +46,22 @@ TEST_CASE("options that cannot be") {
   CHECK_THROWS_AS(compile_flex_attention(masks::causal, {.element = ElementType::i32}, Target::host()), ArgumentError);
   CHECK_THROWS_AS(compile_flex_attention(masks::causal, {.q_block = 4}, Target::host()), ArgumentError);
 }
+
+TEST_CASE("the inner loop on a GPU: one barrier per step, a select per masked score, copies without sizes") {
+  const Tensor<i32> ids = document_ids(Device::host(), 512);
+  const CompiledKernel kernel = compile_flex_attention(masks::document(ids), {.dim = 128}, Target::sm_90a(), {.binary = false});
+  const std::string& ptx = kernel.ptx_text;
+  auto count = [&](const std::string& word) {
+    int n = 0;
+    for (std::size_t at = ptx.find(word); at != std::string::npos; at = ptx.find(word, at + 1)) ++n;
+    return n;
+  };
+  CHECK(count("bar.sync") == 2);               // before the loop and in it
+  CHECK(count("vote.sync.any") == 1);
+  const AttentionShape shape{.element = ElementType::bf16, .dim = 128, .value_dim = 128, .q_block = 128, .kv_block = 128};
+  const AttentionConfig config = choose_config(shape, Target::sm_90a());
+  const int registers = config.block_m / (32 * config.num_warps);                      // per column of a tile
+  const int masked = 2 * registers * config.block_n, rescaled = registers * config.padded_value_dim;
+  CHECK(count("selp.f32") <= masked + rescaled + 24);                             // and a few per row
+  CHECK(count("selp.b64") == 0);
+}

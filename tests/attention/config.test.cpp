@@ -28,7 +28,7 @@ TEST_CASE("parts cover a block mask's tile, compute tiles are multiples of 16") 
 
 TEST_CASE("a configuration prints") {
   const AttentionConfig c = choose_config({ElementType::bf16, 128, 128, 128, 128}, Target::sm_80());
-  CHECK(to_string(c) == "block 128x32, 1x4 parts of 128x32, dims 128/128, 4 warps, 2 stages");
+  CHECK(to_string(c) == "block 128x32, 1x4 parts of 128x32, dims 128/128, 4 warps, 3 stages");
 }
 
 TEST_CASE("the caller's limits hold") {

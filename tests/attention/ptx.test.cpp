@@ -53,8 +53,10 @@ void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask
   for (const TensorRef& tensor : {TensorRef(in.q), TensorRef(in.k), TensorRef(in.v), TensorRef(attended.out), TensorRef(attended.lse)}) arguments.add(tensor);
   arguments.add(mask.rows().starts);
   arguments.add(mask.rows().counts);
+  arguments.add(mask.rows().order);
   arguments.add(mask.rows().entries, true);
   arguments.add(static_cast<float>(scale));
+  arguments.add(std::int64_t(2));                          // heads at once
   for (const ir::TensorHandle& tensor : score.tensors) arguments.add(TensorRef(tensor));
   for (const ir::TensorHandle& tensor : mask.mod().tensors) arguments.add(TensorRef(tensor));
   std::vector<void*> pointers = arguments.pointers();
@@ -109,7 +111,7 @@ void check_mask_ptx(int q_block, int kv_block, std::int64_t q_len, std::int64_t 
     given.add(entries, true);
     for (std::int64_t number : {tiles, std::int64_t(0), std::int64_t(0), std::int64_t(0), lists}) given.add(number);
     run_all(compact.trace(with_unit_stride(compact.signature(), !by_column)), given, 2 * lists);
-    const attention::TileTable expected(by_column ? mask.columns() : mask.rows()), actual(TileLists{starts, counts, entries, false});
+    const attention::TileTable expected(by_column ? mask.columns() : mask.rows()), actual(TileLists{starts, counts, {}, entries, false});
     CHECK(actual.counts == expected.counts);
     for (std::int64_t row = 0; row < 2 * lists; ++row) {
       std::vector<std::int64_t> a, b;
@@ -117,6 +119,15 @@ void check_mask_ptx(int q_block, int kv_block, std::int64_t q_len, std::int64_t 
       expected.for_each(row, [&](std::int64_t tile, bool partial) { b.push_back(2 * tile + partial); });
       CHECK(a == b);
     }
+
+    const Tensor<i32> order = full<i32>(device, {2 * lists}, -1);
+    const attention::OrderKernel ranking;
+    Arguments ranked;
+    ranked.add(counts, true);
+    ranked.add(order, true);
+    ranked.add(lists);
+    run_all(ranking.trace(ranking.signature()), ranked, 2 * ceil_div(lists, ranking.lists_per_program));
+    CHECK(order.to_host() == (by_column ? mask.columns() : mask.rows()).order.to_host());
   }
 }
 
@@ -137,7 +148,7 @@ TEST_CASE("PTX of attention: f16, documents and a score mod, dims that are padde
   check_ptx<f16>({1, 1, 2, 2, 100, 100, 24, 40}, scores::alibi(2), masks::document(ids), {.q_block = 32, .kv_block = 64});
 }
 
-TEST_CASE("PTX of attention: f32") { check_ptx<f32>({1, 1, 1, 1, 40, 70, 32, 32}, scores::softcap(5), masks::causal, {.q_block = 32, .kv_block = 32}); }
+TEST_CASE("PTX of attention: f32") { check_ptx<f32>({1, 1, 3, 1, 40, 70, 32, 32}, scores::softcap(5), masks::causal, {.q_block = 32, .kv_block = 32}); }
 
 TEST_CASE("PTX of attention: tiles that are no multiple of 16") {
   check_ptx<bf16>({1, 1, 1, 1, 60, 50, 16, 16}, same_score, masks::sliding_window(20), {.q_block = 24, .kv_block = 20});

@@ -237,6 +237,29 @@ TEST_CASE("math functions of f32, f64, bf16 and f16") {
   }
 }
 
+TEST_CASE("a select on an unlikely condition skips what only it needs, per warp") {
+  // Rows where x > 1.5 are squared; the condition is per row and stretches over the columns.
+  for (const bool whole_tile : {false, true}) {
+    agree({.inputs = {{ElementType::f32, {64, 1}}, {ElementType::f32, {64, 32}}}, .output = {ElementType::f32, {64, 32}}}, [&](Builder& b, auto& v) {
+      const Value x = load(b, v[1], {64, 32});
+      const Value asked = whole_tile ? x : load(b, v[0], {64, 1});
+      const Value rare = b.unary(Opcode::unlikely, b.binary(Opcode::gt, asked, b.constant(ElementType::f32, 1.5)));
+      store(b, v[2], b.select(rare, b.binary(Opcode::mul, x, x), x));
+    });
+  }
+}
+
+TEST_CASE("choices on conditions of several terms") {
+  for (const ElementType element : {ElementType::f32, ElementType::i32, ElementType::bf16, ElementType::f64}) {
+    agree({.inputs = {{element, {40, 48}}, {element, {40, 48}}}, .output = {element, {40, 48}}}, [&](Builder& b, auto& v) {
+      const Value x = load(b, v[0], {40, 48}), y = load(b, v[1], {40, 48});
+      const Value less = b.binary(Opcode::lt, x, y), small = b.binary(Opcode::lt, x, b.constant(ElementType::i32, std::int64_t{1}));
+      const Value equal = b.binary(Opcode::eq, y, b.constant(ElementType::i32, std::int64_t{0}));
+      store(b, v[2], b.select(b.binary(Opcode::bit_or, b.binary(Opcode::bit_and, less, small), equal), x, y));
+    });
+  }
+}
+
 TEST_CASE("tiles change their shape and place") {
   for (ElementType element : {ElementType::f32, ElementType::i8, ElementType::i1, ElementType::f64}) {
     CAPTURE(name(element));

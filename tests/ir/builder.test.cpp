@@ -59,6 +59,12 @@ TEST_CASE("math functions on integers are f32, arithmetic ones stay integers") {
         "[bit_not] operand is tile<4xf32>: elements must be integer or i1");
 }
 
+TEST_CASE("unlikely takes a condition and leaves it as it is") {
+  Kernel k;
+  CHECK(k.type(k.builder.unary(Opcode::unlikely, k.tile(ElementType::i1, {4, 1}))) == "tile<4x1xi1>");
+  CHECK(k.wrong([&](Builder& b) { b.unary(Opcode::unlikely, k.i32(1)); }) == "[unlikely] condition is i32: must be i1; compare it, for instance with 0");
+}
+
 TEST_CASE("pointers take integers and comparisons") {
   Kernel k({{"p", Type::pointer(ElementType::f32)}});
   Value p = k.parameter(0), i = k.builder.arange(64);

@@ -21,7 +21,7 @@ Function elementwise_function() {
   Value x = builder.load(builder.offset(function.parameter(0), i), inside,
                          builder.constant(ElementType::f32, -std::numeric_limits<double>::infinity()));
   for (int opcode = static_cast<int>(Opcode::neg); opcode <= static_cast<int>(Opcode::erf); ++opcode) {
-    Value operand = static_cast<Opcode>(opcode) == Opcode::bit_not ? i : x;
+    Value operand = static_cast<Opcode>(opcode) == Opcode::bit_not ? i : static_cast<Opcode>(opcode) == Opcode::unlikely ? inside : x;
     builder.unary(static_cast<Opcode>(opcode), operand);
   }
   builder.bitcast(x, ElementType::i32);

@@ -46,7 +46,8 @@ template <class T> struct AttentionInputs {
   }
 };
 
-template <class T> double allowed_factor() { return std::is_same_v<T, f32> ? 11.0 : 1.1; }
+/// PyTorch's rule for its own kernels: the error may exceed the unfused computation's by 10 (f32) or 1.1 (half types) of it.
+template <class T> double allowed_factor() { return std::is_same_v<T, f32> ? 11.0 : 2.1; }
 
 inline bool has_nan(const std::vector<double>& values) {
   for (double x : values)

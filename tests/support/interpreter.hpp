@@ -131,6 +131,7 @@ inline Number unary(ir::Opcode opcode, ElementType element, Number x) {
   auto number = [element](double value) { return rounded(element, {0, value}); };
   switch (opcode) {
     case Opcode::neg: return real ? Number{0, -v} : rounded(element, {static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x.integer)), 0});
+    case Opcode::unlikely: return x;
     case Opcode::bit_not: return rounded(element, {~x.integer, 0});
     case Opcode::abs:
       if (real) return {0, std::fabs(v)};

@@ -181,7 +181,7 @@ class PtxEmulator {
     }
   }
 
-  static bool joins_warp(const Instruction& i) { return i.name == "shfl" || i.name == "mma" || i.name == "ldmatrix"; }
+  static bool joins_warp(const Instruction& i) { return i.name == "shfl" || i.name == "vote" || i.name == "mma" || i.name == "ldmatrix"; }
 
   void run_warp(int warp) {
     const int first = 32 * warp;
@@ -387,7 +387,12 @@ class PtxEmulator {
       } else {
         auto address = [&](const Operand& at) { return (at.slot >= 0 ? reg(t, at.slot) : 0) + at.value; };
         const auto bytes = static_cast<unsigned>(get(t, i.operands[2]));
-        const auto existing = i.operands.size() > 3 ? static_cast<unsigned>(get(t, i.operands[3])) : bytes;
+        unsigned existing = bytes;
+        if (i.operands.size() > 3) {   // a predicate says "ignore the source"; a number how many bytes exist
+          const bool ignores = i.operands[3].text.rfind("%p", 0) == 0;
+          const std::uint64_t value = get(t, i.operands[3]);
+          existing = !ignores ? static_cast<unsigned>(value) : value & 1 ? 0 : bytes;
+        }
         if (existing > bytes) throw std::runtime_error("an asynchronous copy reads more than it writes");
         if (existing > 0) global_part(address(i.operands[1]), existing, bytes);
         thread.open.push_back({address(i.operands[0]) & 0xffffffff, address(i.operands[1]), bytes, existing});
@@ -401,6 +406,13 @@ class PtxEmulator {
         return reinterpret_cast<const std::uint8_t*>(address);
       }
     throw std::runtime_error("an asynchronous copy reads outside every tensor");
+  }
+
+  void vote(const Instruction& i, const std::vector<int>& active) {
+    whole_warp(active);
+    bool any = false;
+    for (int t : active) any = any || (get(t, i.operands[1]) & 1) != 0;
+    for (int t : active) reg(t, i.operands[0].slot) = any;
   }
 
   void shuffle(const Instruction& i, const std::vector<int>& active) {
@@ -605,6 +617,7 @@ class PtxEmulator {
     if (n == "mma") return mma(i, active);
     if (n == "cp") return async_copy(i, active);
     if (n == "shfl") return shuffle(i, active);
+    if (n == "vote") return vote(i, active);
     if (n == "atom" || n == "red") return atomic(i, active);
     for (int t : active) {
       if (n == "bra") state_[t].pc = i.operands[0].value;

@@ -73,7 +73,7 @@ class RandomProgram {
       case 0: return pool_.push_back(constant());
       case 1:
         return pool_.push_back(builder_.unary(
-            one_of({Opcode::neg, Opcode::abs, Opcode::bit_not, Opcode::floor, Opcode::ceil, Opcode::round, Opcode::trunc, Opcode::sqrt}), any()));
+            one_of({Opcode::neg, Opcode::unlikely, Opcode::abs, Opcode::bit_not, Opcode::floor, Opcode::ceil, Opcode::round, Opcode::trunc, Opcode::sqrt}), any()));
       case 2:
       case 3:
         return pool_.push_back(

@@ -104,6 +104,7 @@ llvm::Value* emit_integer(Lowering& l, Opcode opcode, llvm::Value* x, llvm::Valu
   if (opcode == Opcode::shl || opcode == Opcode::shr) return emit_shift(l, opcode, x, y, with_sign);
   if (opcode == Opcode::neg) return b.CreateNeg(x);
   if (opcode == Opcode::bit_not) return b.CreateNot(x);
+  if (opcode == Opcode::unlikely) return x;
   if (opcode == Opcode::abs) return with_sign ? b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b.getFalse()) : x;
   return nullptr;
 }

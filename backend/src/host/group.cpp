@@ -18,7 +18,7 @@ constexpr std::size_t max_sweep_operations = 96;
 
 bool is_integer_arithmetic(Opcode opcode) {
   return opcode == Opcode::add || opcode == Opcode::sub || opcode == Opcode::mul || ir::is_comparison(opcode) ||
-         opcode == Opcode::bit_and || opcode == Opcode::bit_or || opcode == Opcode::bit_xor || opcode == Opcode::bit_not ||
+         opcode == Opcode::bit_and || opcode == Opcode::bit_or || opcode == Opcode::bit_xor || opcode == Opcode::bit_not || opcode == Opcode::unlikely ||
          opcode == Opcode::min || opcode == Opcode::max || opcode == Opcode::cast || opcode == Opcode::offset;
 }
 

@@ -68,6 +68,7 @@ void lower_for(Lowering& l, const ir::Operation& operation) {
   llvm::PHINode* index = l.b.CreatePHI(lower->getType(), 2);
   l.of(arguments[0]) = {index};
   Phis carried = make_phis(l, arguments, 1);
+  known_here(l, arguments);
   index->addIncoming(lower, before);
   feed(l, carried, operation.operands, 3, before);
   lower_block(l, body_id);
@@ -95,6 +96,7 @@ void lower_while(Lowering& l, const ir::Operation& operation) {
 
   l.b.SetInsertPoint(header);
   Phis carried = make_phis(l, tested);
+  known_here(l, tested);
   feed(l, carried, operation.operands, 0, before);
   lower_block(l, operation.blocks[0]);
   const std::vector<ir::Value> handed = l.block_results;   // the condition, then the carried values
@@ -103,6 +105,7 @@ void lower_while(Lowering& l, const ir::Operation& operation) {
   for (std::size_t i = 0; i < operation.results.size(); ++i) l.of(operation.results[i]) = l.of(handed[1 + i]);
 
   l.b.SetInsertPoint(body);
+  known_here(l, inside);
   lower_block(l, operation.blocks[1]);
   const std::vector<ir::Value> yielded = l.block_results;
   feed(l, carried, yielded, 0, l.b.GetInsertBlock());

@@ -1,4 +1,6 @@
 // Element-wise operations: one LLVM expression per register. f16 and bf16 compute in f32 and round.
+#include <algorithm>
+
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <flextile/ir/error.hpp>
@@ -12,6 +14,8 @@ namespace {
 
 using ir::Opcode;
 using llvm::Intrinsic::ID;
+
+constexpr int least_to_skip = 8;   // registers: a vote and a branch cost as much as a few selects
 
 bool is_small_float(ElementType element) { return element == ElementType::f16 || element == ElementType::bf16; }
 
@@ -93,6 +97,7 @@ llvm::Value* integer_operation(Lowering& l, Opcode opcode, const Registers& x, b
   switch (opcode) {
     case Opcode::neg: return l.b.CreateNeg(x[0]);
     case Opcode::bit_not: return l.b.CreateNot(x[0]);
+    case Opcode::unlikely: return x[0];
     case Opcode::abs: return unsigned_ ? x[0] : call(l, llvm::Intrinsic::abs, {x[0], l.b.getFalse()}, {type});
     case Opcode::add: return l.b.CreateAdd(x[0], x[1]);
     case Opcode::sub: return l.b.CreateSub(x[0], x[1]);
@@ -138,6 +143,50 @@ llvm::Value* float_operation(Lowering& l, Opcode opcode, const Registers& x) {
   }
 }
 
+/// LLVM makes a select on `a and b` into two selects, a third for `and c`: where the condition is such a term we spell the one
+/// instruction ourselves.
+llvm::Value* choose(Lowering& l, const ir::Operation& operation, const Registers& x) {
+  const ir::Operation* condition = l.f.defining(operation.operands[0]);
+  const bool joined = condition && (condition->opcode == Opcode::bit_and || condition->opcode == Opcode::bit_or);
+  llvm::Type* type = x[1]->getType();
+  if (!joined || !(type->isFloatTy() || type->isIntegerTy(32))) return l.b.CreateSelect(x[0], x[1], x[2]);
+  const bool real = type->isFloatTy();
+  llvm::Value* chosen = assembly(l, type, real ? "selp.f32 $0, $1, $2, $3;" : "selp.b32 $0, $1, $2, $3;", real ? "=f,f,f,b" : "=r,r,r,b", {x[1], x[2], x[0]}, false);
+  llvm::cast<llvm::CallInst>(chosen)->setNotConvergent();
+  llvm::cast<llvm::CallInst>(chosen)->setDoesNotAccessMemory();
+  return chosen;
+}
+
+/// Whether the condition of a select is said to be unlikely; it may have been broadcast since.
+bool is_unlikely(const Lowering& l, ir::Value condition) {
+  const ir::Operation* from = l.f.defining(condition);
+  while (from && (from->opcode == Opcode::broadcast || from->opcode == Opcode::expand_dims)) from = l.f.defining(from->operands[0]);
+  return from && from->opcode == Opcode::unlikely;
+}
+
+/// select(condition, a, b) where the condition seldom holds: a warp without an element where it does goes past. LLVM sinks what
+/// only `a` needs into the branch.
+void lower_unlikely_select(Lowering& l, const Registers& condition, const Registers& a, const Registers& b, Registers& out) {
+  llvm::Value* here = l.b.getFalse();
+  for (std::size_t i = 0; i < condition.size(); ++i) {   // a condition per row is the same value along the columns
+    if (std::find(condition.begin(), condition.begin() + i, condition[i]) == condition.begin() + i) here = l.b.CreateOr(here, condition[i]);
+  }
+  llvm::Value* anywhere = call(l, llvm::Intrinsic::nvvm_vote_any_sync, {l.b.getInt32(-1), here});
+  llvm::BasicBlock* before = l.b.GetInsertBlock();
+  llvm::BasicBlock* taken = nullptr;
+  Registers chosen;
+  when(l, anywhere, [&] {
+    for (std::size_t i = 0; i < out.size(); ++i) chosen.push_back(l.b.CreateSelect(condition[i], a[i], b[i]));
+    taken = l.b.GetInsertBlock();
+  });
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    llvm::PHINode* phi = l.b.CreatePHI(chosen[i]->getType(), 2);
+    phi->addIncoming(chosen[i], taken);
+    phi->addIncoming(b[i], before);
+    out[i] = phi;
+  }
+}
+
 }  // namespace
 
 llvm::Value* lower_element(Lowering& l, const ir::Operation& operation, const Registers& operands) {
@@ -149,7 +198,7 @@ llvm::Value* lower_element(Lowering& l, const ir::Operation& operation, const Re
     llvm::Type* unit = first.element == ElementType::i1 ? l.b.getInt8Ty() : element_type(l, first.element);
     return l.b.CreateGEP(unit, operands[0], index);
   }
-  if (opcode == Opcode::select) return l.b.CreateSelect(operands[0], operands[1], operands[2]);
+  if (opcode == Opcode::select) return choose(l, operation, operands);
   if (opcode == Opcode::cast) return convert(l, operands[0], first.element, result.element);
   if (opcode == Opcode::bitcast) return l.b.CreateBitCast(operands[0], element_type(l, result.element));
   if (first.is_pointer()) return compare(l, opcode, operands[0], operands[1], false, true);
@@ -179,6 +228,10 @@ void lower_elementwise(Lowering& l, const ir::Operation& operation) {
       for (std::uint64_t k : {0, 1}) out[i + k] = l.b.CreateExtractElement(rounded, k);
     }
     return;
+  }
+  if (operation.opcode == Opcode::select && count >= least_to_skip && is_unlikely(l, operation.operands[0])) {
+    const Registers condition = l.of(operation.operands[0]), a = l.of(operation.operands[1]), b = l.of(operation.operands[2]);
+    return lower_unlikely_select(l, condition, a, b, out);
   }
   for (int i = 0; i < count; ++i) {
     Registers operands;

@@ -16,13 +16,27 @@ namespace {
 using ir::AttributeName;
 using ir::Opcode;
 
+/// A stage of a ring that changes with the iteration: (turn + ahead) % stages. Within one iteration two of them with the same
+/// turn are the same stage or different ones.
+struct Turn {
+  std::uint32_t turn = 0;
+  std::int64_t ahead = 0;
+  std::int64_t stages = 0;   // 0: which stage is not known
+  bool operator==(const Turn&) const = default;
+};
+
 struct Bytes {
   std::int64_t first = 0;
   std::int64_t end = 0;
+  Turn stage;
   bool operator==(const Bytes&) const = default;
 };
 
-bool overlap(const Bytes& a, const Bytes& b) { return a.first < b.end && b.first < a.end; }
+bool overlap(const Bytes& a, const Bytes& b) {
+  if (a.first >= b.end || b.first >= a.end) return false;
+  const bool same_ring = a.first == b.first && a.end == b.end && a.stage.stages > 0 && a.stage.stages == b.stage.stages && a.stage.turn == b.stage.turn;
+  return !same_ring || (a.stage.ahead - b.stage.ahead) % a.stage.stages == 0;
+}
 
 /// What threads may have done since the last barrier.
 struct Since {
@@ -34,6 +48,12 @@ struct Since {
 
   template <class T> static void add(std::vector<T>& list, const T& entry) {
     if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
+  }
+  /// At the end of an iteration: turns have another meaning in the next.
+  void forget_turns() {
+    for (std::vector<Bytes>* list : {&reads, &writes}) {
+      for (Bytes& bytes : *list) bytes.stage = {};
+    }
   }
   void merge(const Since& other) {
     for (const Bytes& bytes : other.reads) add(reads, bytes);
@@ -57,11 +77,31 @@ class Barriers {
   }
 
  private:
-  Bytes buffer_bytes(ir::Value buffer) const {
+  const std::int64_t* constant(ir::Value value) const {
+    const ir::Operation* operation = f_.defining(value);
+    if (!operation || operation->opcode != Opcode::constant) return nullptr;
+    return std::get_if<std::int64_t>(operation->attributes.find(AttributeName::value));
+  }
+
+  /// turn % stages or (turn + ahead) % stages, as pipeline_loads writes it; turns are not negative.
+  Turn turn_of(ir::Value stage, int stages) const {
+    const ir::Operation* rem = f_.defining(stage);
+    if (!rem || rem->opcode != Opcode::rem) return {};
+    const std::int64_t* modulus = constant(rem->operands[1]);
+    if (!modulus || *modulus != stages) return {};
+    const ir::Operation* sum = f_.defining(rem->operands[0]);
+    const std::int64_t* ahead = sum && sum->opcode == Opcode::add ? constant(sum->operands[1]) : nullptr;
+    if (ahead) return {sum->operands[0].index, *ahead, stages};
+    return {rem->operands[0].index, 0, stages};
+  }
+
+  /// The bytes of one stage, where it is known.
+  Bytes stage_bytes(ir::Value buffer, ir::Value stage) const {
     const ir::Type& type = f_.type(buffer);
-    const std::int64_t stage = (type.elements() * byte_size(type.element) + 15) / 16 * 16;
+    const std::int64_t size = (type.elements() * byte_size(type.element) + 15) / 16 * 16;
     const std::int64_t first = f_.defining(buffer)->attributes.integer(AttributeName::offset);
-    return {first, first + stage * type.stages};
+    if (const std::int64_t* fixed = constant(stage)) return {first + *fixed * size, first + (*fixed + 1) * size, {}};
+    return {first, first + size * type.stages, turn_of(stage, type.stages)};
   }
 
   void require(ir::OperationId id, Since& since) {
@@ -82,17 +122,17 @@ class Barriers {
       }
       case Opcode::barrier: since = {}; return;
       case Opcode::shared_load: {
-        const Bytes bytes = buffer_bytes(operation.operands[0]);
+        const Bytes bytes = stage_bytes(operation.operands[0], operation.operands[1]);
         if (any(since.writes, bytes)) require(id, since);
         return Since::add(since.reads, bytes);
       }
       case Opcode::shared_store: {
-        const Bytes bytes = buffer_bytes(operation.operands[0]);
+        const Bytes bytes = stage_bytes(operation.operands[0], operation.operands[1]);
         if (any(since.reads, bytes) || any(since.writes, bytes)) require(id, since);
         return Since::add(since.writes, bytes);
       }
       case Opcode::async_copy: {
-        const Bytes bytes = buffer_bytes(operation.operands[0]);
+        const Bytes bytes = stage_bytes(operation.operands[0], operation.operands[1]);
         const int root = root_of(operation.operands[2]);
         if (any(since.reads, bytes) || any(since.writes, bytes) || meets(since.global_writes, root) || meets(since.global_updates, root)) require(id, since);
         if (root < 0 || !f_.parameters[root].read_only) Since::add(since.global_reads, root);
@@ -127,7 +167,7 @@ class Barriers {
     if (operation.opcode != Opcode::dot) return;
     for (int i : {0, 1}) {   // read after the dot's own barrier, if it has one
       const FragmentSource source = fragment_source(f_, operation, i);
-      if (source.load) Since::add(since.reads, buffer_bytes(source.load->operands[0]));
+      if (source.load) Since::add(since.reads, stage_bytes(source.load->operands[0], source.load->operands[1]));
     }
   }
 
@@ -136,7 +176,7 @@ class Barriers {
     const std::int64_t scratch = scratch_bytes(f_, operation);
     if (scratch == 0) return;
     const std::int64_t first = operation.attributes.integer(AttributeName::offset);
-    const Bytes bytes{first, first + scratch};
+    const Bytes bytes{first, first + scratch, {}};
     if (any(since.reads, bytes) || any(since.writes, bytes)) require(id, since);
     since = {};   // the operation's own barrier
     Since::add(since.reads, bytes);
@@ -148,6 +188,7 @@ class Barriers {
     const Since before = since;
     for (int round = 0; round < 2; ++round) {
       for (ir::BlockId block : blocks) walk(block, since);
+      since.forget_turns();
       since.merge(before);
     }
   }

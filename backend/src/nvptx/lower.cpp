@@ -168,6 +168,7 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
     case Opcode::convert_layout: return lower_move(l, operation);
     case Opcode::neg:
     case Opcode::bit_not:
+    case Opcode::unlikely:
     case Opcode::abs:
     case Opcode::ceil:
     case Opcode::floor:
@@ -241,6 +242,7 @@ void lower_block(Lowering& l, ir::BlockId block) {
     if (l.lines) l.lines->at(l.b, operation.location);
     if (operation.attributes.integer(ir::AttributeName::barrier_before) != 0) barrier(l);
     lower_operation(l, operation);
+    known_here(l, operation.results);
   }
 }
 
@@ -250,6 +252,7 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   prepare_module(module, target);
   Lowering l{.f = function, .target = target, .module = module, .b = llvm::IRBuilder<>(context)};
   l.registers.resize(function.value_count());
+  l.places.resize(function.value_count());
   l.facts = index_facts(function);
   build(l, options);
   verify_module(module);

@@ -27,6 +27,22 @@ llvm::Value* decode(llvm::IRBuilder<>& b, const std::vector<Digit>& digits, llvm
 
 }  // namespace
 
+void known_here(Lowering& l, const std::vector<ir::Value>& values) {
+  llvm::BasicBlock* block = l.b.GetInsertBlock();
+  const Place here{block, block->empty() ? nullptr : &block->back(), ++l.place_count};
+  for (ir::Value value : values) l.places[value.index] = here;
+}
+
+HoistedTo::HoistedTo(Lowering& l, const std::vector<ir::Value>& values) : guard_(l.b) {
+  Place latest{l.prologue, nullptr, 0};
+  for (ir::Value value : values) {
+    if (l.places[value.index].number > latest.number) latest = l.places[value.index];
+  }
+  if (latest.number == 0) l.b.SetInsertPoint(l.prologue);
+  else if (!latest.last || llvm::isa<llvm::PHINode>(latest.last)) l.b.SetInsertPoint(latest.block, latest.block->getFirstInsertionPt());
+  else l.b.SetInsertPoint(latest.block, std::next(latest.last->getIterator()));
+}
+
 llvm::Type* element_type(Lowering& l, ElementType element) {
   switch (element) {
     case ElementType::i1: return l.b.getInt1Ty();

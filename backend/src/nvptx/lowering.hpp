@@ -28,6 +28,27 @@ struct ViewParts {
   bool aligned = false;
 };
 
+/// Where a value became known: after the `last` instruction of a block (null: at its start). Later places have higher numbers.
+struct Place {
+  llvm::BasicBlock* block = nullptr;
+  llvm::Instruction* last = nullptr;
+  int number = 0;
+};
+
+/// What a thread does in every copy of rows of one width: its row, its column in elements, its byte in a stage.
+struct CopyThread {
+  llvm::Value* row = nullptr;
+  llvm::Value* column = nullptr;
+  llvm::Value* place = nullptr;
+};
+
+/// What a thread copies from a view, relative to the first row of a tile.
+struct CopySource {
+  llvm::Value* address = nullptr;
+  llvm::Value* column = nullptr;  // the first of its chunk
+  llvm::Value* rows = nullptr;    // how many rows have that chunk
+};
+
 class SourceLines;
 
 struct Lowering {
@@ -45,12 +66,29 @@ struct Lowering {
   std::map<std::uint32_t, ViewParts> views = {};
   std::vector<IndexFacts> facts = {};
   std::map<std::pair<int, int>, llvm::Value*> thread_offsets = {};
+  std::vector<Place> places = {};              // by value; a parameter's is the prologue
+  int place_count = 0;
+  std::map<std::vector<int>, CopyThread> copy_threads = {};
+  std::map<std::vector<std::uint32_t>, CopySource> copy_sources = {};
   SourceLines* lines = nullptr;                // null: no line information
   std::vector<ir::Value> block_results = {};   // operands of the terminator that was lowered last
 
   Registers& of(ir::Value value) { return registers[value.index]; }
   llvm::Value* scalar(ir::Value value) { return registers[value.index].front(); }
   const ir::Type& type(ir::Value value) const { return f.type(value); }
+};
+
+/// Says that these values are known here.
+void known_here(Lowering& l, const std::vector<ir::Value>& values);
+
+/// While it lives, instructions go where the last of `values` became known: in front of a loop, if they all come from there.
+/// What is computed there is valid wherever the values are.
+class HoistedTo {
+ public:
+  HoistedTo(Lowering& l, const std::vector<ir::Value>& values);
+
+ private:
+  llvm::IRBuilder<>::InsertPointGuard guard_;
 };
 
 // ---- types and layouts

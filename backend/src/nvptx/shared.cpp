@@ -16,11 +16,6 @@ namespace {
 using ir::AttributeName;
 using ir::Opcode;
 
-/// key(row) * 16, for the row in `row`.
-llvm::Value* swizzle_key(Lowering& l, const SharedShape& shape, llvm::Value* row) {
-  return l.b.CreateMul(l.b.CreateURem(l.b.CreateUDiv(row, l.b.getInt32(shape.divisor)), l.b.getInt32(shape.group)), l.b.getInt32(16));
-}
-
 /// Row number of a coordinate: all axes but the last, row-major.
 RowColumn row_and_column(Lowering& l, const Layout& layout, const Shape& shape, int index) {
   const int rank = static_cast<int>(shape.size());
@@ -84,6 +79,10 @@ void lower_shared_load(Lowering& l, const ir::Operation& operation) {
 
 }  // namespace
 
+llvm::Value* swizzle_key(Lowering& l, const SharedShape& shape, llvm::Value* row) {
+  return l.b.CreateMul(l.b.CreateURem(l.b.CreateUDiv(row, l.b.getInt32(shape.divisor)), l.b.getInt32(shape.group)), l.b.getInt32(16));
+}
+
 llvm::Value* stage_bytes(Lowering& l, const SharedShape& shape, ir::Value stage) {
   return l.b.CreateMul(l.scalar(stage), l.b.getInt32(shape.stage_bytes));
 }
@@ -108,85 +107,6 @@ SharedShape shared_shape(const ir::Function& function, ir::Value buffer) {
     result.divisor = 8 / result.group;
   }
   return result;
-}
-
-void lower_async_copy(Lowering& l, const ir::Operation& operation) {
-  const ir::Type& buffer = l.type(operation.operands[0]);
-  const SharedShape shape = shared_shape(l.f, operation.operands[0]);
-  const ViewParts& view = l.views.at(operation.operands[2].index);
-  const int view_rank = static_cast<int>(view.sizes.size()), rank = buffer.rank, lead = view_rank - rank;
-  const int threads = l.f.num_warps * lanes_per_warp, chunks = shape.pitch / 16, per_chunk = 16 / shape.element_bytes;
-  const int total = static_cast<int>(buffer.elements()) / per_chunk;
-  llvm::Type* i64 = l.b.getInt64Ty();
-  llvm::Value* predicate = operation.attributes.integer(AttributeName::has_predicate) != 0 ? l.scalar(operation.operands.back()) : nullptr;
-  llvm::Value* stage = stage_bytes(l, shape, operation.operands[1]);
-  auto offset = [&](int axis) { return l.scalar(operation.operands[3 + axis]); };
-
-  when(l, predicate, [&] {
-    llvm::Value* lead_elements = l.b.getInt64(0);
-    llvm::Value* lead_inside = nullptr;
-    for (int axis = 0; axis < lead; ++axis) {
-      lead_elements = l.b.CreateAdd(lead_elements, l.b.CreateMul(l.b.CreateSExt(offset(axis), i64), view.strides[axis]));
-      llvm::Value* inside = l.b.CreateICmpULT(offset(axis), view.sizes[axis]);
-      lead_inside = lead_inside ? l.b.CreateAnd(lead_inside, inside) : inside;
-    }
-    auto copy = [&](llvm::Value* row_number, llvm::Value* chunk, int fixed_row, llvm::Value* source, llvm::Value* rows_inside) {
-      // How many bytes of the chunk exist: the rest is filled with zeros.
-      llvm::Value* column = l.b.CreateAdd(offset(view_rank - 1), l.b.CreateMul(chunk, l.b.getInt32(per_chunk)));
-      llvm::Value* left = l.b.CreateSub(view.sizes[view_rank - 1], column);
-      llvm::Value* bytes = l.b.CreateMul(call(l, llvm::Intrinsic::smin, {left, l.b.getInt32(per_chunk)}, {l.b.getInt32Ty()}), l.b.getInt32(shape.element_bytes));
-      llvm::Value* inside = l.b.CreateAnd(rows_inside, l.b.CreateICmpSGT(left, l.b.getInt32(0)));
-      inside = l.b.CreateAnd(inside, l.b.CreateICmpSGE(column, l.b.getInt32(0)));
-      bytes = l.b.CreateSelect(inside, bytes, l.b.getInt32(0));
-      llvm::Value* place = l.b.CreateMul(chunk, l.b.getInt32(16));
-      if (shape.group > 1) place = l.b.CreateXor(place, swizzle_key(l, shape, row_number));
-      place = l.b.CreateAdd(l.b.CreateAdd(place, l.b.CreateMul(row_number, l.b.getInt32(shape.pitch))), stage);
-      llvm::Value* target = shared_address(l, shape.base + static_cast<std::int64_t>(fixed_row) * shape.pitch, place);
-      llvm::Value* from = l.b.CreateSelect(inside, source, view.base);   // an address that exists
-      call(l, llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s, {target, from, bytes});
-    };
-    llvm::Type* unit = element_type(l, buffer.element);
-    const int row_step = threads / chunks;
-    if (rank == 2 && threads % chunks == 0 && row_step % 8 == 0) {   // every thread keeps its chunk and its swizzle
-      llvm::Value* chunk = l.b.CreateURem(l.thread, l.b.getInt32(chunks));
-      llvm::Value* row = l.b.CreateUDiv(l.thread, l.b.getInt32(chunks));
-      llvm::Value* global_row = l.b.CreateAdd(offset(lead), row);
-      llvm::Value* column = l.b.CreateAdd(offset(lead + 1), l.b.CreateMul(chunk, l.b.getInt32(per_chunk)));
-      llvm::Value* elements = l.b.CreateAdd(lead_elements, l.b.CreateMul(l.b.CreateSExt(global_row, i64), view.strides[lead]));
-      llvm::Value* source = l.b.CreateGEP(unit, view.base, l.b.CreateAdd(elements, l.b.CreateSExt(column, i64)));
-      llvm::Value* step = l.b.CreateMul(view.strides[lead], l.b.getInt64(row_step));
-      for (int fixed = 0; fixed < buffer.extents[0]; fixed += row_step) {
-        auto one = [&] {
-          llvm::Value* inside = l.b.CreateICmpULT(l.b.CreateAdd(global_row, l.b.getInt32(fixed)), view.sizes[lead]);
-          copy(row, chunk, fixed, source, lead_inside ? l.b.CreateAnd(inside, lead_inside) : inside);
-        };
-        const bool partial = fixed + row_step > buffer.extents[0];
-        when(l, partial ? l.b.CreateICmpULT(row, l.b.getInt32(buffer.extents[0] - fixed)) : nullptr, one);
-        source = l.b.CreateGEP(unit, source, step);
-      }
-      return;
-    }
-    for (int first = 0; first < total; first += threads) {
-      llvm::Value* number = l.b.CreateAdd(l.thread, l.b.getInt32(first));
-      when(l, first + threads > total ? l.b.CreateICmpULT(number, l.b.getInt32(total)) : nullptr, [&] {
-        llvm::Value* chunk = l.b.CreateURem(number, l.b.getInt32(chunks));
-        llvm::Value* row = l.b.CreateUDiv(number, l.b.getInt32(chunks));
-        llvm::Value* rest = row;
-        llvm::Value* elements = lead_elements;
-        llvm::Value* inside = lead_inside ? lead_inside : l.b.getTrue();
-        for (int axis = rank - 2; axis >= 0; --axis) {
-          llvm::Value* at = axis == 0 ? rest : l.b.CreateURem(rest, l.b.getInt32(buffer.extents[axis]));
-          rest = l.b.CreateUDiv(rest, l.b.getInt32(buffer.extents[axis]));
-          at = l.b.CreateAdd(at, offset(lead + axis));
-          inside = l.b.CreateAnd(inside, l.b.CreateICmpULT(at, view.sizes[lead + axis]));
-          elements = l.b.CreateAdd(elements, l.b.CreateMul(l.b.CreateSExt(at, i64), view.strides[lead + axis]));
-        }
-        llvm::Value* column = l.b.CreateAdd(offset(view_rank - 1), l.b.CreateMul(chunk, l.b.getInt32(per_chunk)));
-        copy(row, chunk, 0, l.b.CreateGEP(unit, view.base, l.b.CreateAdd(elements, l.b.CreateSExt(column, i64))), inside);
-      });
-    }
-  });
-  call(l, llvm::Intrinsic::nvvm_cp_async_commit_group, {});
 }
 
 void lower_shared(Lowering& l, const ir::Operation& operation) {

@@ -17,6 +17,9 @@ struct SharedShape {
 };
 SharedShape shared_shape(const ir::Function& function, ir::Value buffer);
 
+/// key(row) * 16, for the row in `row`.
+llvm::Value* swizzle_key(Lowering& l, const SharedShape& shape, llvm::Value* row);
+
 /// The 16-byte chunks of a stage go around the threads: neighbouring threads copy neighbouring chunks.
 void lower_async_copy(Lowering& l, const ir::Operation& operation);
 

@@ -52,6 +52,7 @@ bool fold_integer(Opcode opcode, const Element& x, const Element& y, Element& fo
   }
   switch (opcode) {
     case Opcode::neg: folded = integer(type, 0 - a); return true;
+    case Opcode::unlikely: folded = x; return true;
     case Opcode::bit_not: folded = integer(type, ~a); return true;
     case Opcode::abs: folded = integer(type, !without_sign && x.integer < 0 ? 0 - a : a); return true;
     case Opcode::add: folded = integer(type, a + b); return true;

@@ -7,10 +7,12 @@ namespace {
 
 bool takes_i1(Opcode opcode) {
   return is_comparison(opcode) || opcode == Opcode::bit_and || opcode == Opcode::bit_or || opcode == Opcode::bit_xor ||
-         opcode == Opcode::bit_not;
+         opcode == Opcode::bit_not || opcode == Opcode::unlikely;
 }
 
-bool is_integer_too(Opcode opcode) { return opcode == Opcode::neg || opcode == Opcode::abs || opcode == Opcode::bit_not; }
+bool is_integer_too(Opcode opcode) {
+  return opcode == Opcode::neg || opcode == Opcode::abs || opcode == Opcode::bit_not || opcode == Opcode::unlikely;
+}
 
 // The element type in which `a op b` is computed.
 ElementType computed_in(Opcode opcode, ElementType a, ElementType b) {

@@ -155,6 +155,7 @@ Lifting lifting(Opcode opcode) {
       return Lifting::uniform;
     case Opcode::neg:
     case Opcode::bit_not:
+    case Opcode::unlikely:
     case Opcode::abs:
     case Opcode::ceil:
     case Opcode::floor:

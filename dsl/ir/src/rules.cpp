@@ -18,6 +18,8 @@ std::string rule_of(const Rule& rule) {
       return unary_rule(rule, ElementClass::numbers);
     case Opcode::bit_not:
       return unary_rule(rule, ElementClass::bits);
+    case Opcode::unlikely:
+      return unlikely_rule(rule);
     case Opcode::ceil:
     case Opcode::floor:
     case Opcode::round:

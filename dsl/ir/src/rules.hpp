@@ -43,6 +43,7 @@ std::string bitcast_rule(const Rule& rule);
 std::string binary_rule(const Rule& rule, ElementClass allowed);
 std::string comparison_rule(const Rule& rule);
 std::string fma_rule(const Rule& rule);
+std::string unlikely_rule(const Rule& rule);
 std::string select_rule(const Rule& rule);
 
 // rules_shape.cpp

@@ -32,6 +32,12 @@ std::string not_a_number(const Rule& rule, std::string_view role, const Type& ty
   return "";
 }
 
+std::string not_a_condition(const Rule& rule) {
+  const Type& condition = rule.operand(0);
+  if (condition.is_number() && condition.element == ElementType::i1) return "";
+  return rule.broken("condition is ", condition, ": must be i1; compare it, for instance with 0");
+}
+
 std::string wrong_result(const Rule& rule, const Type& expected) {
   if (rule.result() == expected) return "";
   return rule.broken("result is ", rule.result(), ": must be ", expected);
@@ -128,11 +134,14 @@ std::string fma_rule(const Rule& rule) {
   return wrong_result(rule, rule.operand(0));
 }
 
+std::string unlikely_rule(const Rule& rule) {
+  if (std::string wrong = not_a_condition(rule); !wrong.empty()) return wrong;
+  return wrong_result(rule, rule.operand(0));
+}
+
 std::string select_rule(const Rule& rule) {
   const Type &condition = rule.operand(0), &a = rule.operand(1), &b = rule.operand(2);
-  if (!condition.is_number() || condition.element != ElementType::i1) {
-    return rule.broken("condition is ", condition, ": must be i1; compare it, for instance with 0");
-  }
+  if (std::string wrong = not_a_condition(rule); !wrong.empty()) return wrong;
   if (!a.has_shape()) return rule.broken("the value where true is ", a, ": must be a number, a pointer or a tile");
   if (!b.has_shape()) return rule.broken("the value where false is ", b, ": must be a number, a pointer or a tile");
   if (std::string wrong = mismatch(rule, "the value where true", a, "the value where false", b); !wrong.empty()) return wrong;

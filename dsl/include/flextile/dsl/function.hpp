@@ -8,7 +8,7 @@ namespace flextile {
 /// What is known of a parameter when the kernel is compiled. The launch checks it, or takes another variant.
 struct ParameterFacts {
   bool read_only = false;    ///< pointers and views
-  bool aligned = false;      ///< 16-byte aligned: the base, and a view's strides but the last
+  bool aligned = false;      ///< multiples of 16 bytes: the base; of a view also all strides but the last and, of 2 axes and more, the last extent
   bool unit_stride = false;  ///< views: the last axis has stride 1
 };
 

@@ -182,6 +182,18 @@ auto where(C condition, A a, B b) {
   return condition ? static_cast<T>(a) : static_cast<T>(b);
 }
 
+/// The condition, with the word that it seldom holds: where(unlikely(c), a, b) may skip computing a where no c near it holds
+/// (a GPU asks per warp). Only speed depends on it.
+template <class C>
+requires KernelOperand<C>
+auto unlikely(C&& condition) {
+  static_assert(rules::is_condition<code_of<C>>());
+  return unary_expression<Opcode::unlikely>(static_cast<C&&>(condition));
+}
+template <class C>
+requires ModNode<C> || PlainNumber<C>
+C unlikely(const C& condition) { return condition; }
+
 /// a * b + c, rounded once.
 template <class A, class B, class C>
 requires OperatorTriple<A, B, C> || ModTriple<A, B, C>

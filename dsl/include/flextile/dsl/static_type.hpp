@@ -106,7 +106,8 @@ using element_of_code = typename ElementOfCode<Code>::type;
 // ---- which element types an element-wise operation computes in. Kernels, mods and host evaluation all follow these.
 
 constexpr bool is_bit_operation(Opcode opcode) {
-  return opcode == Opcode::bit_and || opcode == Opcode::bit_or || opcode == Opcode::bit_xor || opcode == Opcode::bit_not;
+  return opcode == Opcode::bit_and || opcode == Opcode::bit_or || opcode == Opcode::bit_xor || opcode == Opcode::bit_not ||
+         opcode == Opcode::unlikely;
 }
 constexpr bool is_shift(Opcode opcode) { return opcode == Opcode::shl || opcode == Opcode::shr; }
 /// Functions that compute in floating point: integers convert to f32.

@@ -131,9 +131,9 @@ void store(const AnyView& view, V&& tile, const std::vector<Index>& at, Where wh
 
 /// The elements view[i, j, ...], one index tile per axis; where the mask is false they are 0 and not read.
 template <NumberOperand... I>
-AnyTile gather(const AnyView& view, const I&... index) {
+AnyTile gather(const AnyView& view, I&&... index) {
   ir::Builder& builder = builder_here();
-  return AnyTile::of(builder.gather(view.value(), {emit_as(builder, emit_operand(builder, index), ElementType::i32)...}));
+  return AnyTile::of(builder.gather(view.value(), {emit_as(builder, emit_operand(builder, static_cast<I&&>(index)), ElementType::i32)...}));
 }
 
 }  // namespace flextile

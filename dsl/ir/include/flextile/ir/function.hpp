@@ -64,7 +64,7 @@ struct Parameter {
   std::string name;
   Type type;
   bool read_only = false;     // pointer or view to const
-  bool aligned = false;       // pointer: 16-byte aligned; view: so are the base and all strides but the last
+  bool aligned = false;       // pointer: 16-byte aligned; view: so are the base, all strides but the last and, of 2 axes and more, the last extent
   bool unit_stride = false;   // view: the last axis has stride 1
   bool operator==(const Parameter&) const = default;
 };
