@@ -28,7 +28,8 @@ Limits limits_of(const AttentionShape& shape, const Target& target) {
   if (shape.element == ElementType::f32) return dim > 128 ? Limits{32, 32, 8, 2} : dim > 64 ? Limits{64, 32, 8, 2} : Limits{64, 32, 4, 2};
   // Measured on an H200 (docs/performance.md). Four warps of 32 rows read each key and value tile half as often as eight
   // of 16, and two such programs share a multiprocessor; larger head dims have no registers for that.
-  return dim > 128 ? Limits{128, has_large_shared_memory(target) ? 64 : 32, 8, 2} : dim > 64 ? Limits{128, 32, 4, 3} : Limits{128, 64, 4, 2};
+  if (dim > 128 && !has_large_shared_memory(target)) return {64, 16, 4, 2};
+  return dim > 128 ? Limits{128, 64, 8, 2} : dim > 64 ? Limits{128, 32, 4, 3} : Limits{128, 64, 4, 2};
 }
 
 }  // namespace
@@ -47,6 +48,8 @@ AttentionConfig choose_config(const AttentionShape& shape, const Target& target,
   // A matrix instruction of half types takes 16 rows of a warp; f32 on a GPU is multiplied element by element.
   const int rows = shape.element == ElementType::f32 ? 4 : 16;
   while (config.num_warps > 1 && config.num_warps * rows > config.block_m) config.num_warps /= 2;
+  // Every warp takes as many rows: the last ones may be padding, but an uneven tile would put whole rows of it into each warp.
+  if (target.is_gpu()) config.block_m = round_up(config.row_step, config.num_warps * rows);
   // Warps with more rows than that keep fewer columns, or their registers spill.
   if (target.is_gpu() && shape.element != ElementType::f32 && std::max(shape.dim, shape.value_dim) > 64 && config.block_m > config.num_warps * rows)
     split(shape.kv_block ? shape.kv_block : 32, std::min(limits.block_n, 32), config.column_parts, config.column_step, config.block_n);
