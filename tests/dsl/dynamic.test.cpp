@@ -163,6 +163,39 @@ TEST_CASE("what C++ cannot see is an error while tracing") {
     store(p.pointer("out", ElementType::i32), kept[0]);
   });
   CHECK(contains(ended, "make it before the loop"));
+  // A variable that ended stays ended when another takes its place, wherever it was made.
+  std::string replaced = trace_error([](Parameters& p) {
+    std::vector<AnyVar> kept;
+    kept.reserve(1);
+    for (auto i : range(0, 10)) kept.emplace_back(i * 2);
+    AnyVar other = 7;
+    store(p.pointer("out", ElementType::i32), kept[0] + other);
+  });
+  CHECK(contains(replaced, "[scope] a Var that was made inside"));
+  std::string assigned = trace_error([](Parameters& p) {
+    std::vector<AnyVar> kept;
+    kept.reserve(1);
+    if_(p.scalar("c", ElementType::i1), [&] { kept.emplace_back(1); }).else_([&] {
+      Var other = 2;
+      kept[0] = other + 1;
+    });
+  });
+  CHECK(contains(assigned, "[scope] a Var that was made inside"));
+  std::string in_while = trace_error([](Parameters& p) {
+    std::vector<AnyVar> kept;
+    kept.reserve(1);
+    AnyTile n = p.scalar("n", ElementType::i32);
+    while_([&] { kept.emplace_back(1); return n < 5; }, [&] { Var other = 1; other += kept[0]; });
+  });
+  CHECK(contains(in_while, "[scope] a Var that was made inside"));
+  std::string of_another_trace = trace_error([](Parameters&) {
+    AnyVar outer = 1;
+    trace("inner", [&](Parameters& p) {
+      AnyVar own = 2;
+      store(p.pointer("out", ElementType::i32), outer + own);
+    });
+  });
+  CHECK(contains(of_another_trace, "in another trace"));
   trace("one range, two loops", [](Parameters& p) {
     Var sum = 0;
     auto twice = range(0, 3);

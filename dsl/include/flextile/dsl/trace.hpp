@@ -13,6 +13,8 @@ class Tracing {
  public:
   ir::Builder builder;
   std::vector<ir::Value> slots;
+  /// The variable that each slot was last given to: a slot is reused after the loop or branch that its variable was made in.
+  std::vector<std::uint64_t> owners;
 
   explicit Tracing(ir::Function& function) : builder(function), outer_(current_) { current_ = this; }
   Tracing(const Tracing&) = delete;
@@ -24,10 +26,17 @@ class Tracing {
           "flextile: compile error: no kernel is being traced: tiles exist only inside a kernel's lambda or flextile::trace");
     return *current_;
   }
+  /// A slot for a new variable of this trace, and a number that no other variable of this thread has.
+  std::uint64_t make_variable(ir::Value value) {
+    slots.push_back(value);
+    owners.resize(slots.size());
+    return owners.back() = ++variables_;
+  }
 
  private:
   Tracing* outer_;
   static inline thread_local Tracing* current_ = nullptr;
+  static inline thread_local std::uint64_t variables_ = 0;
 };
 
 /// The current builder, set to the user's line.

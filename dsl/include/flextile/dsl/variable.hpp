@@ -35,8 +35,10 @@ class Var {
 
   ir::Value value() const {
     Tracing& tracing = Tracing::current();
-    if (slot_ >= tracing.slots.size()) {
-      tracing.builder.fail("[scope] a Var that was made inside a traced loop or branch is used outside of it: make it before the loop");
+    if (slot_ >= tracing.slots.size() || tracing.owners[slot_] != owner_) {
+      tracing.builder.fail(
+          "[scope] a Var that was made inside a traced loop or branch, or in another trace, is used outside of it: make it before the "
+          "loop");
     }
     return tracing.slots[slot_];
   }
@@ -83,7 +85,7 @@ class Var {
   explicit operator bool() const { return rules::is_not_a_branch<S>(); }
 
  private:
-  explicit Var(ir::Value value) : slot_(Tracing::current().slots.size()) { Tracing::current().slots.push_back(value); }
+  explicit Var(ir::Value value) : slot_(Tracing::current().slots.size()), owner_(Tracing::current().make_variable(value)) {}
   Var& assign(const Emitted& right) {
     ir::Builder& builder = builder_here();
     ir::Type type = builder.type(value());
@@ -93,6 +95,7 @@ class Var {
   Var& combine(Opcode opcode, const Combined& right) { return assign(emit_binary(builder_here(), opcode, {value(), {}}, right.emitted)); }
 
   std::size_t slot_;
+  std::uint64_t owner_;
 };
 template <NumberOperand E>
 Var(E&&) -> Var<element_of<E>, shape_of<E>>;
