@@ -166,7 +166,11 @@ template <class X>
 ir::Value emit_bound(ir::Builder& builder, X&& x) {
   static_assert(rules::is_an_index<code_of<X>>());
   static_assert(rules::is_scalar_shape<shape_of<X>>());
-  return emit_as(builder, emit_operand(builder, static_cast<X&&>(x)), ElementType::i32);
+  Emitted bound = emit_operand(builder, static_cast<X&&>(x));
+  if (!bound.value && bound.number.as_integer(ElementType::i32) != bound.number.integer) {
+    builder.fail("[for] the bound or step " + std::to_string(bound.number.integer) + " does not fit i32, the type of a loop's index");
+  }
+  return emit_index(builder, bound);
 }
 
 /// lower, lower + step, ... below upper. Traced: its body runs once.

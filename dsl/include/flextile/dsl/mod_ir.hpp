@@ -42,7 +42,7 @@ class IrDomain {
   template <class T, class... Nodes, class... I>
   Emitted capture(const CaptureNode<T, Nodes...>& node, const I&... index) const {
     ir::Value view = builder_.function().parameter(first_tensor_ + place(leaves_.tensor_of, &node));
-    Emitted element{builder_.gather(view, {emit_as(builder_, index, ElementType::i32)...}), {}};
+    Emitted element{builder_.gather(view, {emit_index(builder_, index)...}), {}};
     return cast<CaptureNode<T, Nodes...>::mod_code>(element);
   }
   /// Short loops are unrolled: the passes then see constants.

@@ -94,6 +94,23 @@ inline ir::Value emit_as(ir::Builder& builder, const Emitted& x, ElementType ele
   if (!x.value) return emit_number(builder, x.number, element);
   return builder.type(x.value).element == element || !builder.type(x.value).is_number() ? x.value : builder.cast(x.value, element);
 }
+/// x as an index of a view, i32. A view has fewer than 2^31 elements along an axis, so that a wider index that i32 cannot hold
+/// becomes the nearest i32, which is outside as well.
+inline ir::Value emit_index(ir::Builder& builder, const Emitted& x) {
+  constexpr std::int64_t most = 0x7fffffff;
+  const ir::Type type = x.value ? builder.type(x.value) : ir::Type::scalar(x.number.alone());
+  if (!type.is_number() || is_float(type.element)) return emit_as(builder, x, type.element);   // refused by the operation that takes it
+  if (bit_width(type.element) < 32 || type.element == ElementType::i32) return emit_as(builder, x, ElementType::i32);
+  const bool is_signed = !is_unsigned(type.element);
+  if (!x.value) {
+    const std::int64_t number = x.number.integer;
+    const bool above = number > most || (!is_signed && number < 0);   // u64 of 2^63 and more are kept as negative numbers
+    return builder.constant(ElementType::i32, above ? most : number < -most - 1 ? -most - 1 : number);
+  }
+  ir::Value index = builder.binary(Opcode::min, x.value, builder.constant(type.element, most));
+  if (is_signed) index = builder.binary(Opcode::max, index, builder.constant(type.element, -most - 1));
+  return builder.cast(index, ElementType::i32);
+}
 inline ir::Value emit_alone(ir::Builder& builder, const Emitted& x) { return emit_as(builder, x, element_alone(builder, x)); }
 
 /// The element type that two operands meet in.

@@ -175,6 +175,12 @@ consteval bool is_scalar_shape() {
   return true;
 }
 
+template <class T>
+consteval bool fills_a_tile() {
+  static_assert(T::rank <= 0, "[full] the value must be one number, plain or a Scalar: stretch a tile with broadcast_to");
+  return true;
+}
+
 template <int Code>
 consteval bool is_an_index() {
   static_assert(Code == dynamic_element || (Code >= 0 && !code_is_float(Code)), "[index] an index must be an integer; cast<i32> it");

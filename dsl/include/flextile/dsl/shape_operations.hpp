@@ -15,10 +15,38 @@ inline ir::Value emit_full(ir::Builder& builder, const ir::Type& type, const Num
   return is_float(type.element) ? builder.splat(type, value.as_double()) : builder.splat(type, value.as_integer(type.element));
 }
 
+inline ir::Value emit_filled(ir::Builder& builder, ir::Value value, const ir::Shape& shape) {
+  if (builder.type(value).rank > 0) {
+    builder.fail("[full] the value is " + to_string(builder.type(value)) + " and must be one number: stretch a tile with broadcast_to");
+  }
+  return stretch(builder, value, shape);
+}
+
 /// A tile of one value: full<f32, 64, 32>(0.5f).
 template <class T, int... Extents, PlainNumber V>
 Tile<T, Shape<Extents...>> full(V value, Where where = Where::current()) {
   return Tile<T, Shape<Extents...>>::of(emit_full(builder_at(where), ir::Type::tile(element_type_of<T>, {Extents...}), Number(value)));
+}
+/// The same of a value that the kernel computes, converted to T: full<f32, 64, 32>(scale).
+template <class T, int... Extents, KernelOperand V>
+Tile<T, Shape<Extents...>> full(V&& value, Where where = Where::current()) {
+  static_assert(rules::fills_a_tile<shape_of<V>>());
+  ir::Builder& builder = builder_at(where);
+  return Tile<T, Shape<Extents...>>::of(
+      emit_filled(builder, emit_as(builder, emit_operand(builder, static_cast<V&&>(value)), element_type_of<T>), {Extents...}));
+}
+/// A tile of the value's own element type: full(scale, {64, 32}).
+template <NumberOperand V>
+AnyTile full(V&& value, const ir::Shape& shape, Where where = Where::current()) {
+  static_assert(rules::fills_a_tile<shape_of<V>>());
+  ir::Builder& builder = builder_at(where);
+  return AnyTile::of(emit_filled(builder, emit_alone(builder, emit_operand(builder, static_cast<V&&>(value))), shape));
+}
+template <KernelOperand V>
+AnyTile full(ElementType element, const ir::Shape& shape, V&& value, Where where = Where::current()) {
+  static_assert(rules::fills_a_tile<shape_of<V>>());
+  ir::Builder& builder = builder_at(where);
+  return AnyTile::of(emit_filled(builder, emit_as(builder, emit_operand(builder, static_cast<V&&>(value)), element), shape));
 }
 inline AnyTile full(ElementType element, const ir::Shape& shape, Number value, Where where = Where::current()) {
   return AnyTile::of(emit_full(builder_at(where), ir::Type::tile(element, shape), value));

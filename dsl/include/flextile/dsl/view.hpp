@@ -4,7 +4,7 @@
 
 namespace flextile {
 
-/// An index into a view: a plain integer, or a scalar of the kernel. Becomes i32.
+/// An index into a view: a plain integer, or a scalar of the kernel. Becomes i32; what i32 cannot hold stays outside of the view.
 class Index {
  public:
   template <class I>
@@ -15,7 +15,7 @@ class Index {
     static_assert(rules::is_scalar_shape<shape_of<E>>());
     emitted_ = emit_operand(builder_at(where), static_cast<E&&>(scalar));
   }
-  ir::Value emit(ir::Builder& builder) const { return emit_as(builder, emitted_, ElementType::i32); }
+  ir::Value emit(ir::Builder& builder) const { return emit_index(builder, emitted_); }
 
  private:
   Emitted emitted_;
@@ -132,8 +132,9 @@ void store(const AnyView& view, V&& tile, const std::vector<Index>& at, Where wh
 /// The elements view[i, j, ...], one index tile per axis; where the mask is false they are 0 and not read.
 template <NumberOperand... I>
 AnyTile gather(const AnyView& view, I&&... index) {
+  static_assert((rules::is_an_index<code_of<I>>() && ...));
   ir::Builder& builder = builder_here();
-  return AnyTile::of(builder.gather(view.value(), {emit_as(builder, emit_operand(builder, static_cast<I&&>(index)), ElementType::i32)...}));
+  return AnyTile::of(builder.gather(view.value(), {emit_index(builder, emit_operand(builder, static_cast<I&&>(index)))...}));
 }
 
 }  // namespace flextile
