@@ -106,7 +106,7 @@ T integer(T a, T b) {
   else if constexpr (opcode == Opcode::shr)
     return b >= 0 && b < width ? static_cast<T>(a >> b) : static_cast<T>(a < 0 ? -1 : 0);
   else {
-    if (b == 0) throw ArgumentError("[division] an integer is divided by 0");
+    if (b == 0) throw ArgumentError("flextile: [" + std::string(ir::name(opcode)) + "] " + std::to_string(a) + " is divided by 0: the divisor of an integer must not be 0");
     if constexpr (std::is_signed_v<T>) {
       if (b == -1) return opcode == Opcode::div ? unary<Opcode::neg>(a) : T{0};
     }

@@ -50,10 +50,7 @@ class ModLeaves {
            a.sizes == b.sizes && a.strides == b.strides;
   }
   void tensor(const void* node, const ir::TensorHandle& handle, int indices) {
-    if (handle.rank != indices) {
-      throw ArgumentError("[capture] the captured tensor has " + std::to_string(handle.rank) + " axes, it is indexed with " +
-                          std::to_string(indices) + ": there must be one index per axis");
-    }
+    require_capture(handle, indices);
     std::size_t index = 0;
     while (index < tensors.size() && !same(tensors[index], handle)) ++index;
     if (index == tensors.size())

@@ -7,6 +7,20 @@
 
 namespace flextile {
 
+/// Throws ArgumentError where the handle is no tensor, or not one with this number of axes.
+inline void require_capture(const ir::TensorHandle& tensor, int indices) {
+  const std::string axes = std::to_string(indices) + (indices == 1 ? " axis" : " axes");
+  if (!tensor.data) {
+    throw ArgumentError("flextile: [capture] the captured tensor is null (it was default-constructed or moved from) and must be a tensor of " +
+                        axes + ", as it is indexed: make it before the mod captures it");
+  }
+  if (tensor.rank != indices) {
+    throw ArgumentError("flextile: [capture] the captured tensor has " + std::to_string(tensor.rank) +
+                        (tensor.rank == 1 ? " axis" : " axes") + ", it is indexed with " + std::to_string(indices) +
+                        ": there must be one index per axis");
+  }
+}
+
 /// Throws ArgumentError where the handle cannot be read on the host with these indices; gives the element's offset.
 inline std::int64_t host_offset(const ir::TensorHandle& tensor, const std::int64_t* index, int count) {
   auto listed = [](auto at, int n) {
@@ -14,20 +28,17 @@ inline std::int64_t host_offset(const ir::TensorHandle& tensor, const std::int64
     for (int axis = 0; axis < n; ++axis) text += (axis ? ", " : "") + std::to_string(at[axis]);
     return text;
   };
-  if (tensor.rank != count) {
-    throw ArgumentError("[capture] the captured tensor has " + std::to_string(tensor.rank) + " axes, it is indexed with " +
-                        std::to_string(count) + ": there must be one index per axis");
-  }
+  require_capture(tensor, count);
   if (tensor.device >= 0) {
-    throw ArgumentError("[capture] the captured tensor is on cuda:" + std::to_string(tensor.device) +
+    throw ArgumentError("flextile: [capture] the captured tensor is on cuda:" + std::to_string(tensor.device) +
                         ": a mod's value for plain numbers reads tensors on the host; capture tensor.to(Device::host())");
   }
   std::int64_t offset = 0;
   for (int axis = 0; axis < count; ++axis) {
     if (index[axis] < 0 || index[axis] >= tensor.sizes[axis]) {
-      throw ArgumentError("[capture] index (" + listed(index, count) + ") is outside the captured tensor of rank " +
+      throw ArgumentError("flextile: [capture] index (" + listed(index, count) + ") is outside the captured tensor of rank " +
                           std::to_string(tensor.rank) + " and sizes (" + listed(tensor.sizes, count) + "): axis " + std::to_string(axis) +
-                          " has indices 0 to " + std::to_string(tensor.sizes[axis] - 1));
+                          (tensor.sizes[axis] > 0 ? " has indices 0 to " + std::to_string(tensor.sizes[axis] - 1) : " has no elements"));
     }
     offset += index[axis] * tensor.strides[axis];
   }
@@ -72,7 +83,7 @@ struct NumberDomain {
 
   template <class T, class... Nodes, class... I>
   auto capture(const CaptureNode<T, Nodes...>& node, I... index) const {
-    std::int64_t at[] = {static_cast<std::int64_t>(static_cast<std::int32_t>(index))..., 0};
+    std::int64_t at[] = {static_cast<std::int64_t>(index)..., 0};
     std::int64_t offset = host_offset(node.handle, at, sizeof...(I));
     using Value = element_of_code<CaptureNode<T, Nodes...>::mod_code>;
     if constexpr (std::is_same_v<T, bool>)
