@@ -1,4 +1,6 @@
 // Kernels with types that the C++ compiler knows: the programs of the README, and every operation once.
+#include <flextile/backend/compile.hpp>
+
 #include "check_kernel.hpp"
 
 using namespace flextile;
@@ -87,6 +89,50 @@ TEST_CASE("the signature comes from the lambda, facts from the launch") {
   CHECK(contains(print(vector_add.trace(facts)), "{read_only, aligned}"));
   facts.pop_back();
   CHECK_THROWS_AS(vector_add.trace(facts), ArgumentError);
+}
+
+TEST_CASE("a kernel chooses its warps, as trace() does") {
+  const auto body = [](Pointer<f32> out) { store(out + arange<256>(), 1.0f); };
+  CHECK(kernel("four", body).trace().num_warps == 4);
+  for (int warps : {1, 2, 4, 8, 16}) {
+    const auto chosen = kernel("chosen", body, {.num_warps = warps});
+    CHECK(chosen.trace().num_warps == warps);
+    CHECK(compile(chosen.trace(), Target::sm_80()).resource_usage.threads == 32 * warps);
+  }
+  for (int warps : {0, -1, 3, 12, 32, 64}) {
+    const std::string sentence = "[kernel] num_warps is " + std::to_string(warps) + " and must be 1, 2, 4, 8 or 16";
+    const auto wrong = kernel("wrong", body, {.num_warps = warps});   // made before main, as kernels are: it throws when traced
+    std::string message;
+    try {
+      wrong.trace();
+    } catch (const CompileError& error) {
+      message = error.what();
+    }
+    CHECK_MESSAGE(contains(message, sentence), message);
+    CHECK(contains(message, "\"wrong\""));
+    CHECK(contains(message, "kernel.test.cpp:"));
+    CHECK_THROWS_AS(trace("wrong", [](Parameters&) {}, {.num_warps = warps}), CompileError);
+  }
+}
+
+TEST_CASE("full() takes a value that the kernel computes") {
+  auto out = output_of<6>([](Pointer<f32> out) {
+    Scalar i = program_id(0) + 3;
+    Tile a = full<f32, 2, 2>(i);
+    static_assert(std::is_same_v<decltype(a), Tile<f32, Shape<2, 2>>>);
+    AnyTile b = full(i, {2, 2});
+    AnyTile c = full(ElementType::f32, {2}, i * 2);
+    store(out, sum(a));
+    store(out + 1, cast<f32>(sum(cast<i32>(b))));
+    store(out + 2, sum(cast<f32>(c)));
+    store(out + 3, sum(cast<f32>(full(0.5f, {3}))));
+    AnyVar v = full<f32, 2>(i + 1);
+    v += full(ElementType::f32, {2}, 1);
+    store(out + 4 + arange<2>(), v);
+  });
+  CHECK(out == std::vector<f32>{12, 12, 12, 1.5f, 5, 5});
+  CHECK(contains(trace_error([](Parameters&) { static_cast<void>(AnyTile(full(full(ElementType::f32, {4}, 1), {4, 4}))); }),
+                 "[full] the value is tile<4xf32> and must be one number"));
 }
 
 TEST_CASE("statements carry their source line") {

@@ -39,6 +39,21 @@ TEST_CASE("a kernel runs on every device") {
   }
 }
 
+TEST_CASE("a whole number is a grid along x") {
+  const AddScaled kernel;
+  for (const Device& device : test::devices_that_run()) {
+    const Tensor<f32> x = full<f32>(device, {200}, 1), out = zeros<f32>(device, {200});
+    const Stream stream = device.stream();
+    launch(stream, kernel, 2, x, x, out, 200, 1.0f);
+    CHECK(out.to_host() == std::vector<f32>(200, 2));
+    launch(stream, select(device, kernel, x, x, out, 200, 2.0f), ceil_div(std::int64_t{200}, 128), x, x, out, 200, 2.0f);
+    CHECK(out.to_host() == std::vector<f32>(200, 3));
+    launch(stream, kernel, {2, 1}, x, x, out, 200, 3.0f);
+    CHECK(out.to_host() == std::vector<f32>(200, 4));
+    CHECK_SENTENCE(ArgumentError, "the grid is -3x1x1", launch(stream, kernel, -3, x, x, out, 200, 3.0f));
+  }
+}
+
 TEST_CASE("views bring their sizes and strides; three-dimensional grids number their programs") {
   const CopyView kernel;
   std::vector<i32> values(21 * 50);

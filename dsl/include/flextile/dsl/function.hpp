@@ -32,9 +32,19 @@ class Parameters {
   ir::Function& function_;
 };
 
+/// What a kernel is made with beside its body; for kernel() and trace().
 struct TraceOptions {
-  int num_warps = 4;  ///< threads per program / 32, on a GPU
+  int num_warps = 4;  ///< threads per program / 32, on a GPU: 1, 2, 4, 8 or 16
 };
+
+/// Sets the options of the function that is being traced.
+inline void apply_options(ir::Builder& builder, const TraceOptions& options, const Where& where) {
+  const int warps = options.num_warps;
+  builder.set_location(where.file_name(), where.line());
+  if (warps != 1 && warps != 2 && warps != 4 && warps != 8 && warps != 16)
+    builder.fail("[kernel] num_warps is " + std::to_string(warps) + " and must be 1, 2, 4, 8 or 16: a program has 32 threads per warp");
+  builder.function().num_warps = warps;
+}
 
 /// Throws where an operation reads a value that was made in a loop or branch that does not enclose it.
 inline void check_scopes(ir::Builder& builder, ir::BlockId block, std::vector<bool>& visible) {
@@ -73,10 +83,10 @@ inline ir::Function settled(ir::Builder& builder) {
 ///     store(x, load(x, {0}, {128}) * 2.0f, {0});
 ///   });
 template <class Body>
-ir::Function trace(std::string_view name, Body&& body, TraceOptions options = {}) {
+ir::Function trace(std::string_view name, Body&& body, TraceOptions options = {}, Where where = Where::current()) {
   ir::Function function(std::string(name), {});
-  function.num_warps = options.num_warps;
   Tracing tracing(function);
+  apply_options(tracing.builder, options, where);
   Parameters parameters(function);
   body(parameters);
   tracing.builder.return_values();

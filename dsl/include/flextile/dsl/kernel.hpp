@@ -50,7 +50,8 @@ struct LambdaSignature<Lambda> : CallSignature<decltype(&Lambda::operator())> {}
 template <class Lambda>
 class Kernel {
  public:
-  Kernel(std::string_view name, Lambda) : name_(name) {
+  Kernel(std::string_view name, Lambda, TraceOptions options = {}, Where where = Where::current())
+      : name_(name), options_(options), where_(where) {
     static_assert(rules::captures_nothing<Lambda>());
     boost::hana::for_each(types, [&](auto type) {
       signature_.push_back(KernelParameter<typename decltype(type)::type>::describe());
@@ -72,6 +73,7 @@ class Kernel {
     }
     ir::Function function(name_, facts);
     Tracing tracing(function);
+    apply_options(tracing.builder, options_, where_);
     boost::hana::unpack(
         types, [&](auto... type) { run<typename decltype(type)::type...>(function, std::make_index_sequence<sizeof...(type)>{}); });
     tracing.builder.return_values();
@@ -86,16 +88,19 @@ class Kernel {
 
   static constexpr auto types = LambdaSignature<Lambda>::types;
   std::string name_;
+  TraceOptions options_;
+  Where where_;
   std::vector<ir::Parameter> signature_;
   std::uint64_t identity_ = ir::new_identity();
 };
 
-/// Names a lambda as a kernel. It is traced when it is first launched, once per variant.
+/// Names a lambda as a kernel. It is traced when it is first launched, once per variant; that is when wrong options throw.
 ///
 ///   inline const auto copy = kernel("copy", [](Pointer<const f32> x, Pointer<f32> y) { store(y, load(x)); });
+///   inline const auto wide = kernel("wide", [](Pointer<f32> y) { store(y + arange<8192>(), 0.0f); }, {.num_warps = 8});
 template <class Lambda>
-Kernel<Lambda> kernel(std::string_view name, Lambda lambda) {
-  return Kernel<Lambda>(name, lambda);
+Kernel<Lambda> kernel(std::string_view name, Lambda lambda, TraceOptions options = {}, Where where = Where::current()) {
+  return Kernel<Lambda>(name, lambda, options, where);
 }
 
 }  // namespace flextile

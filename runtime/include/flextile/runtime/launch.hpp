@@ -64,18 +64,39 @@ LoadedKernel select(const Device& device, const KernelReference& kernel, const A
 std::vector<ir::Parameter> argument_facts(const Device& device, std::string_view kernel, const std::vector<ir::Parameter>& signature,
                                           const Argument* arguments, std::size_t count);
 
-template <KernelLike K, class... A>
-  requires(std::is_constructible_v<Argument, const A&> && ...)
-void launch(const Stream& stream, const K& kernel, Grid grid, const A&... arguments) {
-  const Argument list[sizeof...(A) + 1] = {Argument(arguments)..., Argument()};
-  launch(stream, refer(kernel), grid, list, sizeof...(A));
+/// Checks one argument of a launch. What points at a list of arguments is meant for the overloads above.
+template <class A>
+concept LaunchArgument = std::is_constructible_v<Argument, const A&> || !std::is_convertible_v<const A&, const Argument*>;
+template <class A>
+constexpr bool is_argument() {
+  static_assert(std::is_constructible_v<Argument, const A&>,
+                "[launch] a kernel's argument must be a tensor, a number, or nullptr for an absent tensor: copy other memory with from_host");
+  return std::is_constructible_v<Argument, const A&>;
 }
 
-template <class... A>
-  requires(std::is_constructible_v<Argument, const A&> && ...)
+/// launch(stream, kernel, Grid{m, n}, x, y, 0.5f): arguments in the order of the kernel's parameters.
+template <KernelLike K, LaunchArgument... A>
+void launch(const Stream& stream, const K& kernel, Grid grid, const A&... arguments) {
+  if constexpr ((is_argument<A>() && ...)) {
+    const Argument list[sizeof...(A) + 1] = {Argument(arguments)..., Argument()};
+    launch(stream, refer(kernel), grid, list, sizeof...(A));
+  }
+}
+template <LaunchArgument... A>
 void launch(const Stream& stream, const LoadedKernel& kernel, Grid grid, const A&... arguments) {
-  const Argument list[sizeof...(A) + 1] = {Argument(arguments)..., Argument()};
-  launch(stream, kernel, grid, list, sizeof...(A));
+  if constexpr ((is_argument<A>() && ...)) {
+    const Argument list[sizeof...(A) + 1] = {Argument(arguments)..., Argument()};
+    launch(stream, kernel, grid, list, sizeof...(A));
+  }
+}
+
+/// The same with a whole number of programs along x as the grid.
+template <class K, class G, LaunchArgument... A>
+  requires((KernelLike<K> || std::same_as<K, LoadedKernel>) && !std::is_convertible_v<const G&, Grid>)
+void launch(const Stream& stream, const K& kernel, const G& programs, const A&... arguments) {
+  constexpr bool is_count = std::is_integral_v<G> && !std::is_same_v<G, bool>;
+  static_assert(is_count, "[launch] the third argument is the grid, Grid{x, y, z} or a whole number of programs; the kernel's arguments follow");
+  if constexpr (is_count) launch(stream, kernel, Grid{static_cast<std::int64_t>(programs)}, arguments...);
 }
 
 template <KernelLike K, class... A>
