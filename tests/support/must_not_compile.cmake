@@ -1,6 +1,7 @@
-# cmake -DSOURCE= -DARGUMENTS=FILE -DSENTENCE= -DMAX_ERRORS= -P must_not_compile.cmake
+# cmake -DSOURCE= -DARGUMENTS=FILE -DSENTENCE= [-DNUMBERS=] -DMAX_ERRORS= -P must_not_compile.cmake
 # Compiles SOURCE, syntax only, with the compiler and options listed in the file ARGUMENTS (one a line). It must fail, an
-# error line must hold SENTENCE, and there must be few errors: one mistake should be one error.
+# error line must hold SENTENCE, and there must be few errors: one mistake should be one error. NUMBERS must stand in the
+# line after SENTENCE: a sentence of C++20 cannot hold numbers, but compilers print those of its condition below it.
 file(STRINGS ${ARGUMENTS} arguments)
 list(REMOVE_DUPLICATES arguments)
 execute_process(COMMAND ${arguments} -fsyntax-only -fdiagnostics-color=never -fno-diagnostics-show-caret ${SOURCE}
@@ -15,17 +16,28 @@ string(REPLACE "\n" ";" lines "${lines}")
 string(REPLACE ";" "," sentence "${sentence}")
 set(errors 0)
 set(found OFF)
+set(next "")
 foreach(line IN LISTS lines)
+  if(next STREQUAL "wanted")
+    set(next "${line}")
+  endif()
   if(line MATCHES "error: ")
     math(EXPR errors "${errors} + 1")
     string(FIND "${line}" "${sentence}" at)
     if(NOT at EQUAL -1)
       set(found ON)
+      set(next "wanted")
     endif()
   endif()
 endforeach()
 if(NOT found)
   message(FATAL_ERROR "no error line says: ${SENTENCE}\nthe compiler said:\n${said}")
+endif()
+if(NOT "${NUMBERS}" STREQUAL "")
+  string(FIND "${next}" "${NUMBERS}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "the line after the sentence does not show ${NUMBERS}:\n${said}")
+  endif()
 endif()
 if(errors GREATER MAX_ERRORS)
   message(FATAL_ERROR "one mistake gave ${errors} errors, at most ${MAX_ERRORS} are allowed:\n${said}")
