@@ -2,11 +2,10 @@
 
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <initializer_list>
 
-#include <flextile/ir/error.hpp>
+#include <flextile/ir/environment.hpp>
 
 namespace flextile {
 namespace {
@@ -73,8 +72,11 @@ bool open(const std::string& path, Linker& linker, std::string& reasons) {
 Linker find_linker() {
   Linker linker;
   std::string reasons;
-  if (const char* path = std::getenv("FLEXTILE_NVJITLINK")) {
-    if (!open(path, linker, reasons)) linker.description = "none, as FLEXTILE_NVJITLINK says" + reasons;
+  if (const std::string path = ir::environment("FLEXTILE_NVJITLINK"); !path.empty()) {
+    if (path == "none")
+      linker.description = "none, as FLEXTILE_NVJITLINK says";
+    else if (!open(path, linker, reasons))
+      linker.description = "none: FLEXTILE_NVJITLINK is \"" + path + "\" and must be an nvJitLink library, or none" + reasons;
     return linker;
   }
   for (const char* folder : {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/lib/", "/usr/local/cuda-13.0/lib/"}) {

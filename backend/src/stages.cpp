@@ -1,22 +1,24 @@
 #include "stages.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include <flextile/ir/error.hpp>
+#include <flextile/ir/environment.hpp>
 
 namespace flextile::backend {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string folder_or_environment(const std::string& folder, const char* variable) {
-  if (!folder.empty()) return folder;
-  const char* value = std::getenv(variable);
-  return value ? value : "";
+/// A folder and where its name comes from, for sentences: an option, or else a variable of the environment.
+struct NamedFolder {
+  std::string path, source;
+};
+NamedFolder folder_or_environment(const std::string& folder, const char* option, const char* variable) {
+  if (folder.empty()) return {ir::environment(variable), variable};
+  return {folder, option};
 }
 
 /// Any name as part of a file's name: other characters become '_', and long names are cut.
@@ -42,8 +44,7 @@ void write_file(const fs::path& path, const std::string& text) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   if (error) {
-    throw ArgumentError("flextile: [dump] cannot make the folder " + path.parent_path().string() + ": " + error.message() +
-                        "; dump_folder or FLEXTILE_DUMP names a folder that can be written");
+    throw ArgumentError("flextile: [dump] cannot make the folder " + path.parent_path().string() + ": " + error.message());
   }
   std::ofstream file(path, std::ios::binary);
   file << text;
@@ -75,10 +76,20 @@ std::string_view without_opening(std::string_view sentence) {
 Stages::Stages(const ir::Function& traced, const Target& target, const CompileOptions& options)
     : options_(options),
       kernel_(file_name(traced.name)),
-      dump_folder_(folder_or_environment(options.dump_folder, "FLEXTILE_DUMP")),
-      replace_folder_(folder_or_environment(options.replace_folder, "FLEXTILE_REPLACE")),
       parameters_(traced.parameters) {
+  const NamedFolder dump = folder_or_environment(options.dump_folder, "dump_folder", "FLEXTILE_DUMP");
+  const NamedFolder replace = folder_or_environment(options.replace_folder, "replace_folder", "FLEXTILE_REPLACE");
+  dump_folder_ = dump.path, replace_folder_ = replace.path;
   if (dump_folder_.empty() && replace_folder_.empty()) return;
+  std::error_code error;
+  if (!dump_folder_.empty() && (fs::create_directories(dump_folder_, error), error || !fs::is_directory(dump_folder_, error))) {
+    throw ArgumentError("flextile: [dump] " + dump.source + " is \"" + dump.path + "\" and must be a folder that can be made and written" +
+                        (error ? ": " + error.message() : ""));
+  }
+  if (!replace_folder_.empty() && !fs::is_directory(replace_folder_, error)) {
+    throw ArgumentError("flextile: [replace] " + replace.source + " is \"" + replace.path +
+                        "\" and must be a folder of edited stages, laid out as FLEXTILE_DUMP writes them");
+  }
   const std::string flags = std::string(options.line_info ? "l" : "-") + (options.bounds_checked ? "b" : "-");
   variant_ = kernel_ + "-" + hash(ir::print(traced) + target.name() + flags);
 }

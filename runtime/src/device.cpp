@@ -1,11 +1,11 @@
 #include <sys/sysinfo.h>
 
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
-#include <flextile/ir/error.hpp>
+#include <flextile/ir/environment.hpp>
 #include <flextile/runtime/device.hpp>
 
 #include "device_state.hpp"
@@ -83,6 +83,17 @@ std::string devices_text() {
   return "this machine has " + std::to_string(count) + " CUDA devices, 0 to " + std::to_string(count - 1);
 }
 
+/// The device of this name, if the machine has it.
+bool find_device(std::string_view name, Device& device) {
+  if (name == "host") return device = Device::host(), true;
+  if (name == "cuda") name = "cuda:0";
+  if (!name.starts_with("cuda:")) return false;
+  int index = -1;
+  const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), index);
+  if (error != std::errc() || end != name.data() + name.size() || index < 0 || index >= most_devices || index >= Device::count()) return false;
+  return device = Device::cuda(index), true;
+}
+
 }  // namespace
 
 DeviceState::DeviceState(int index) : index(index), memory(*this) {
@@ -139,8 +150,11 @@ Device Device::cuda(int index) {
 }
 
 Device Device::best() {
-  if (const char* chosen = std::getenv("FLEXTILE_DEVICE"); chosen && *chosen) return parse(chosen);
-  return count() > 0 ? cuda(0) : host();
+  Device chosen;
+  const std::string name = ir::environment("FLEXTILE_DEVICE");
+  if (name.empty()) return count() > 0 ? cuda(0) : host();
+  if (!runtime::find_device(name, chosen)) ir::refuse_environment("FLEXTILE_DEVICE", "host, cuda or cuda:N, and " + runtime::devices_text());
+  return chosen;
 }
 
 std::vector<Device> Device::all() {
@@ -150,19 +164,11 @@ std::vector<Device> Device::all() {
 }
 
 Device Device::parse(std::string_view text) {
-  if (text == "host") return host();
-  if (text == "cuda") return cuda(0);
-  if (text.substr(0, 5) == "cuda:" && text.size() > 5 && text.size() <= 7) {
-    int index = 0;
-    bool digits = true;
-    for (char c : text.substr(5)) {
-      digits = digits && c >= '0' && c <= '9';
-      index = index * 10 + (c - '0');
-    }
-    if (digits) return cuda(index);
-  }
-  throw ArgumentError("flextile: device \"" + std::string(text) + "\" is unknown; it must be host, cuda or cuda:N, and " +
-                      runtime::devices_text());
+  Device device;
+  if (!runtime::find_device(text, device))
+    throw ArgumentError("flextile: Device::parse: the name is \"" + std::string(text) + "\" and must be host, cuda or cuda:N, and " +
+                        runtime::devices_text());
+  return device;
 }
 
 int Device::count() { return runtime::driver() ? runtime::driver()->device_count : 0; }

@@ -1,4 +1,5 @@
-// The folder of compiled kernels. Every failure of the file system only costs the file: nothing here throws.
+// The folder of compiled kernels. Every failure of the file system only costs the file; what throws is a variable of the
+// environment with a value that it may not have (ArgumentError).
 #pragma once
 #include <string>
 
@@ -10,7 +11,8 @@ enum class DiskAnswer { absent, damaged, found };
 
 /// Reads <folder>/<key>.kernel.
 DiskAnswer read_cached(const std::string& key, CompiledKernel& kernel);
-/// Writes a temporary file beside it and renames it, so that other processes see all of it or nothing.
+/// Writes a temporary file beside it and renames it, so that other processes see all of it or nothing. Then removes what was
+/// used longest ago where the folder holds more than FLEXTILE_CACHE_LIMIT.
 void write_cached(const std::string& key, const CompiledKernel& kernel);
 
 }  // namespace flextile::runtime

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
+#include <flextile/ir/environment.hpp>
 
 namespace flextile::runtime {
 namespace {
@@ -13,8 +13,8 @@ struct OpenedDriver {
   std::string absence;
 
   OpenedDriver() {
-    const char* chosen = std::getenv("FLEXTILE_LIBCUDA");
-    const std::string file = chosen && *chosen ? chosen : "libcuda.so.1";
+    const std::string chosen = ir::environment("FLEXTILE_LIBCUDA");
+    const std::string file = chosen.empty() ? "libcuda.so.1" : chosen;
     if (file == "none") {
       absence = "FLEXTILE_LIBCUDA=none turns the CUDA driver off";
       return;
@@ -23,6 +23,7 @@ struct OpenedDriver {
     if (!library) {
       const char* reason = dlerror();
       absence = "the CUDA driver cannot be opened: " + std::string(reason ? reason : file.c_str());
+      if (!chosen.empty()) absence += "; FLEXTILE_LIBCUDA is \"" + chosen + "\" and must be the file of a CUDA driver, or none";
       return;
     }
     const char* missing = nullptr;
@@ -32,6 +33,7 @@ struct OpenedDriver {
 #include "driver_functions.def"
     if (missing) {
       absence = file + " has no function " + missing + "; CUDA 11.4 or newer is needed";
+      if (!chosen.empty()) absence += "; FLEXTILE_LIBCUDA is \"" + chosen + "\" and must be the file of a CUDA driver, or none";
       return;
     }
     usable = start(file);

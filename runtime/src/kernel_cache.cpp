@@ -1,13 +1,12 @@
 // load(): memory, then disk, then the compiler. Entries live until the process ends, so handles are plain pointers.
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include <flextile/ir/error.hpp>
+#include <flextile/ir/environment.hpp>
 #include <flextile/runtime/loaded_kernel.hpp>
 
 #include "cache_epoch.hpp"
@@ -76,12 +75,8 @@ std::string file_name(const CacheKey& key) {
 
 /// A look at the compiler's stages compiles anew: what the disk holds was made without them.
 bool may_use_disk(const CompileOptions& options) {
-  const auto is_set = [](const char* name) {
-    const char* value = std::getenv(name);
-    return value && *value;
-  };
-  return !options.keep_stages && options.dump_folder.empty() && options.replace_folder.empty() && !is_set("FLEXTILE_DUMP") &&
-         !is_set("FLEXTILE_REPLACE");
+  return !options.keep_stages && options.dump_folder.empty() && options.replace_folder.empty() && ir::environment("FLEXTILE_DUMP").empty() &&
+         ir::environment("FLEXTILE_REPLACE").empty();
 }
 
 CacheEntry& entry_for(const CacheKey& key) {

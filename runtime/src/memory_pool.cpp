@@ -5,7 +5,8 @@
 
 #include <cstdlib>
 #include <string>
-#include <string_view>
+
+#include <flextile/ir/environment.hpp>
 
 #include "device_state.hpp"
 #include "driver.hpp"
@@ -42,12 +43,12 @@ std::size_t host_cache_limit() {
 }  // namespace
 
 bool caches_memory() {
-  static const bool caches = [] {
-    const char* text = std::getenv("FLEXTILE_MEMORY_CACHE");
-    return !text || std::string_view(text) != "0";
-  }();
+  static const bool caches =
+      ir::environment_switch("FLEXTILE_MEMORY_CACHE", true, "released memory goes back to the system", "it is kept for reuse");
   return caches;
 }
+
+MemoryPool::MemoryPool(DeviceState& device) : device_(device) { caches_memory(); }   // refuses a wrong setting where throwing is possible
 
 MemoryBlock MemoryPool::allocate(std::size_t bytes) {
   if (bytes > (std::size_t{1} << 62)) bytes = std::size_t{1} << 62;  // more than any device has; refused below with the numbers

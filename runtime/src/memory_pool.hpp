@@ -20,7 +20,7 @@ struct MemoryBlock {
 /// Where other streams used it too, it rests until they have passed the point of its release.
 class MemoryPool {
  public:
-  explicit MemoryPool(DeviceState& device) : device_(device) {}
+  explicit MemoryPool(DeviceState& device);
 
   /// At least `bytes`, aligned to 256 bytes. DriverError with the numbers where there is no more.
   MemoryBlock allocate(std::size_t bytes);

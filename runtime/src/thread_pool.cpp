@@ -1,12 +1,12 @@
 #include "thread_pool.hpp"
 
 #include <atomic>
-#include <cstdlib>
+#include <charconv>
 #include <exception>
 #include <string>
 #include <thread>
 
-#include <flextile/ir/error.hpp>
+#include <flextile/ir/environment.hpp>
 #include <flextile/runtime/device.hpp>
 
 namespace flextile::runtime {
@@ -15,17 +15,16 @@ namespace {
 constexpr int most_threads = 1024;
 
 int threads_of_environment() {
-  const char* text = std::getenv("FLEXTILE_THREADS");
-  if (!text || !*text) {
+  const std::string text = ir::environment("FLEXTILE_THREADS");
+  if (text.empty()) {
     const int hardware = static_cast<int>(std::thread::hardware_concurrency());
     return hardware < 1 ? 1 : hardware > most_threads ? most_threads : hardware;
   }
-  char* end = nullptr;
-  const long value = std::strtol(text, &end, 10);
-  if (*end || value < 1 || value > most_threads)
-    throw ArgumentError("flextile: FLEXTILE_THREADS is \"" + std::string(text) + "\" and must be a whole number from 1 to " +
-                        std::to_string(most_threads));
-  return static_cast<int>(value);
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > most_threads)
+    ir::refuse_environment("FLEXTILE_THREADS", "a whole number from 1 to " + std::to_string(most_threads));
+  return value;
 }
 
 }  // namespace

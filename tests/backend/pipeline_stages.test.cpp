@@ -147,8 +147,7 @@ TEST_CASE("FLEXTILE_DUMP writes the same for programs that pass no options") {
 
 TEST_CASE("a folder that cannot be written is reported") {
   const std::string message = message_of<ArgumentError>([] { compile(scale_kernel("scale"), Target::host(), {.dump_folder = "/proc/nowhere"}); });
-  CHECK(contains(message, "cannot make the folder /proc/nowhere/scale-"));
-  CHECK(contains(message, "FLEXTILE_DUMP"));
+  CHECK(message.starts_with("flextile: [dump] dump_folder is \"/proc/nowhere\" and must be a folder that can be made and written: "));
 }
 
 TEST_CASE("an edited dump takes the place of a pass's result") {

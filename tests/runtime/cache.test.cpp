@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -174,6 +175,80 @@ TEST_CASE("a cache folder that cannot be used costs nothing but the cache") {
   setenv("FLEXTILE_CACHE_DIR", (folder.path / "deep" / "er").c_str(), 1);
   check_that_it_works(load(some_function("d"), Device::host()));
   CHECK(fs::exists(folder.path / "deep" / "er"));
+}
+
+TEST_CASE("beyond its limit the folder loses what was used longest ago, and nothing that is not a kernel") {
+  const CacheFolder folder;
+  const auto names = [](int i) { return "limited_" + std::to_string(i); };
+  for (int i = 0; i < 4; ++i) load(some_function(names(i).c_str()), Device::host());
+  std::int64_t bytes = 0;
+  for (const fs::path& file : folder.files()) bytes += static_cast<std::int64_t>(fs::file_size(file));
+  const auto hours_ago = [](int hours) { return fs::file_time_type::clock::now() - std::chrono::hours(hours); };
+  for (const fs::path& file : folder.files()) fs::last_write_time(file, hours_ago(5));
+  const std::string key(32, 'a');
+  std::ofstream(folder.path / "notes.txt") << std::string(static_cast<std::size_t>(bytes), 'x');
+  std::ofstream(folder.path / "my.kernel") << "mine";
+  for (const char* end : {".kernel.1.0.temporary", ".kernel.2.0.temporary"}) std::ofstream(folder.path / (key + end)) << "left over";
+  for (const char* file : {"notes.txt", "my.kernel"}) fs::last_write_time(folder.path / file, hours_ago(9));
+  fs::last_write_time(folder.path / (key + ".kernel.1.0.temporary"), hours_ago(2));
+
+  forget_cached_kernels();
+  const Delta delta;
+  load(some_function("limited_0"), Device::host());   // used now
+  CHECK(delta.disk_hits() == 1);
+  setenv("FLEXTILE_CACHE_LIMIT", std::to_string(bytes * 11 / 16).c_str(), 1);   // room for two of four
+  load(some_function("limited_9"), Device::host());
+  const auto found = [&](const char* name) {
+    forget_cached_kernels();
+    const Delta one;
+    CompiledKernel kernel = load(some_function(name), Device::host()).compiled();
+    return one.disk_hits() == 1;
+  };
+  int kernels = 0;
+  for (const fs::path& file : folder.files()) kernels += file.filename().string().size() == 39;
+  CHECK(kernels == 2);
+  CHECK(found("limited_0"));
+  CHECK(found("limited_9"));
+  CHECK(fs::exists(folder.path / "notes.txt"));
+  CHECK(fs::exists(folder.path / "my.kernel"));
+  CHECK(fs::exists(folder.path / (key + ".kernel.2.0.temporary")));
+  CHECK_FALSE(fs::exists(folder.path / (key + ".kernel.1.0.temporary")));
+  setenv("FLEXTILE_CACHE_LIMIT", "0", 1);
+  load(some_function("limited_10"), Device::host());
+  for (const fs::path& file : folder.files()) CHECK(file.filename().string().size() != 39);
+  unsetenv("FLEXTILE_CACHE_LIMIT");
+}
+
+TEST_CASE("several processes keep one folder within its limit") {
+  const CacheFolder folder;
+  load(some_function("process_0"), Device::host());
+  const std::int64_t limit = 3 * static_cast<std::int64_t>(fs::file_size(folder.files().at(0))) + 500;
+  setenv("FLEXTILE_CACHE_LIMIT", std::to_string(limit).c_str(), 1);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      bool good = true;
+      for (int k = 0; k < 6; ++k) {
+        forget_cached_kernels();
+        const std::string name = "process_" + std::to_string((k + i) % 6);
+        good = good && load(some_function(name.c_str()), Device::host()).compiled().kernel_name == name;
+      }
+      _exit(good && cache_statistics().rejected_files == 0 ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+  }
+  unsetenv("FLEXTILE_CACHE_LIMIT");
+  std::int64_t bytes = 0;
+  for (const fs::path& file : folder.files()) bytes += static_cast<std::int64_t>(fs::file_size(file));
+  CHECK(bytes <= limit);
+  CHECK(bytes > 0);
 }
 
 TEST_CASE("several threads that ask for one kernel compile it once") {
