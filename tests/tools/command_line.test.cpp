@@ -21,9 +21,10 @@ std::string program() {
   return path ? path : FLEXTILE_PROGRAM;
 }
 
-Result run(const std::string& arguments) {
+/// `settings`: variables of the environment, as the shell takes them.
+Result run(const std::string& arguments, const std::string& settings = "") {
   Result result;
-  std::FILE* pipe = popen((program() + " " + arguments + " 2>&1").c_str(), "r");
+  std::FILE* pipe = popen((settings + " " + program() + " " + arguments + " 2>&1").c_str(), "r");
   REQUIRE(pipe);
   std::array<char, 4096> buffer;
   while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) result.text.append(buffer.data(), count);
@@ -135,4 +136,31 @@ TEST_CASE("devices lists the host") {
   const Result result = run("devices");
   CHECK(result.code == 0);
   CHECK_MESSAGE(holds(result, "host"), result.text);
+}
+
+TEST_CASE("devices --json: a list of GPUs, empty with the reason where there is none") {
+  const Result result = run("devices --json", "FLEXTILE_LIBCUDA=none");
+  CHECK(result.code == 0);
+  CHECK_MESSAGE(result.text.starts_with("{\"host\": {\"name\": \""), result.text);
+  CHECK_MESSAGE(result.text.ends_with(", \"gpus\": [], \"no_gpu_because\": \"FLEXTILE_LIBCUDA=none turns the CUDA driver off\"}\n"), result.text);
+  const Result quoted = run("devices --json", "FLEXTILE_LIBCUDA='a\"b\\c'");
+  CHECK_MESSAGE(holds(quoted, "FLEXTILE_LIBCUDA is \\\"a\\\"b\\\\c\\\" and must be"), quoted.text);
+}
+
+TEST_CASE("variables that are read once are refused with name, value and what they may be") {
+  const Result threads = run("devices", "FLEXTILE_THREADS=many");
+  CHECK(threads.code == 2);
+  CHECK_MESSAGE(holds(threads, "flextile: FLEXTILE_THREADS is \"many\" and must be a whole number from 1 to 1024"), threads.text);
+  for (const char* value : {"0", "-3", "1025", "'4 '", "1e2", "99999999999999999999"}) {
+    CAPTURE(value);
+    CHECK(run("devices", std::string("FLEXTILE_THREADS=") + value).code == 2);
+  }
+  const Result memory = run("devices", "FLEXTILE_MEMORY_CACHE=yes");
+  CHECK(memory.code == 2);
+  CHECK_MESSAGE(holds(memory, "flextile: FLEXTILE_MEMORY_CACHE is \"yes\" and must be 0 ("), memory.text);
+  const Result driver = run("devices", "FLEXTILE_LIBCUDA=/no/such/file");
+  CHECK_MESSAGE(holds(driver, "FLEXTILE_LIBCUDA is \"/no/such/file\" and must be the file of a CUDA driver, or none"), driver.text);
+  const Result linker = run("--version", "FLEXTILE_NVJITLINK=/no/such/file");
+  CHECK(linker.code == 0);
+  CHECK_MESSAGE(holds(linker, "FLEXTILE_NVJITLINK is \"/no/such/file\" and must be an nvJitLink library, or none"), linker.text);
 }
