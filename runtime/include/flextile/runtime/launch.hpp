@@ -68,23 +68,25 @@ std::vector<ir::Parameter> argument_facts(const Device& device, std::string_view
 template <class A>
 concept LaunchArgument = std::is_constructible_v<Argument, const A&> || !std::is_convertible_v<const A&, const Argument*>;
 template <class A>
-constexpr bool is_argument() {
+consteval bool is_argument() {
   static_assert(std::is_constructible_v<Argument, const A&>,
                 "[launch] a kernel's argument must be a tensor, a number, or nullptr for an absent tensor: copy other memory with from_host");
-  return std::is_constructible_v<Argument, const A&>;
+  return true;
 }
 
 /// launch(stream, kernel, Grid{m, n}, x, y, 0.5f): arguments in the order of the kernel's parameters.
 template <KernelLike K, LaunchArgument... A>
 void launch(const Stream& stream, const K& kernel, Grid grid, const A&... arguments) {
-  if constexpr ((is_argument<A>() && ...)) {
+  static_assert((is_argument<A>() && ...));
+  if constexpr ((std::is_constructible_v<Argument, const A&> && ...)) {
     const Argument list[sizeof...(A) + 1] = {Argument(arguments)..., Argument()};
     launch(stream, refer(kernel), grid, list, sizeof...(A));
   }
 }
 template <LaunchArgument... A>
 void launch(const Stream& stream, const LoadedKernel& kernel, Grid grid, const A&... arguments) {
-  if constexpr ((is_argument<A>() && ...)) {
+  static_assert((is_argument<A>() && ...));
+  if constexpr ((std::is_constructible_v<Argument, const A&> && ...)) {
     const Argument list[sizeof...(A) + 1] = {Argument(arguments)..., Argument()};
     launch(stream, kernel, grid, list, sizeof...(A));
   }
