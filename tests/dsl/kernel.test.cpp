@@ -94,13 +94,13 @@ TEST_CASE("the signature comes from the lambda, facts from the launch") {
 TEST_CASE("a kernel chooses its warps, as trace() does") {
   const auto body = [](Pointer<f32> out) { store(out + arange<256>(), 1.0f); };
   CHECK(kernel("four", body).trace().num_warps == 4);
-  for (int warps : {1, 2, 4, 8, 16}) {
+  for (int warps : {1, 2, 4, 8, 16, 32}) {
     const auto chosen = kernel("chosen", body, {.num_warps = warps});
     CHECK(chosen.trace().num_warps == warps);
     CHECK(compile(chosen.trace(), Target::sm_80()).resource_usage.threads == 32 * warps);
   }
-  for (int warps : {0, -1, 3, 12, 32, 64}) {
-    const std::string sentence = "[kernel] num_warps is " + std::to_string(warps) + " and must be 1, 2, 4, 8 or 16";
+  for (int warps : {0, -1, 3, 12, 33, 64}) {
+    const std::string sentence = "[kernel] num_warps is " + std::to_string(warps) + " and must be 1, 2, 4, 8, 16 or 32";
     const auto wrong = kernel("wrong", body, {.num_warps = warps});   // made before main, as kernels are: it throws when traced
     std::string message;
     try {
