@@ -196,6 +196,30 @@ TEST_CASE("what C++ cannot see is an error while tracing") {
     });
   });
   CHECK(contains(of_another_trace, "in another trace"));
+  // What an earlier trace, or one around this one, made: its number may stand for something else here, or for nothing.
+  std::vector<AnyTile> tiles;
+  std::vector<AnyPointer> pointers;
+  std::vector<AnyView> views;
+  const auto keep = [&](Parameters& p) {
+    for (int i = 0; i < 9; ++i) tiles.push_back(full(ElementType::f32, {4}, i));
+    views.push_back(p.view("x", ElementType::f32, 1));
+    pointers.push_back(p.pointer("out", ElementType::f32));
+  };
+  const std::string foreign = "[scope] a tile, pointer or view that another trace made is used";
+  trace("earlier", keep);
+  for (const AnyTile& tile : {tiles.front(), tiles.back()}) {
+    CHECK(contains(trace_error([&](Parameters& p) { store(p.pointer("out", ElementType::f32) + arange(4), tile); }), foreign));
+    CHECK(contains(trace_error([&](Parameters&) { static_cast<void>(AnyTile(arange(4) + tile)); }), foreign));
+    CHECK(contains(trace_error([&](Parameters&) { static_cast<void>(tile.rank()); }), foreign));
+  }
+  CHECK(contains(trace_error([&](Parameters&) { static_cast<void>(AnyTile(load(pointers[0]))); }), foreign));
+  CHECK(contains(trace_error([&](Parameters&) { static_cast<void>(AnyTile(load(views[0], {0}, {4}))); }), foreign));
+  CHECK(contains(trace_error([&](Parameters&) { static_cast<void>(Scalar(views[0].size(0))); }), foreign));
+  CHECK(contains(trace_error([&](Parameters& p) {
+                   keep(p);
+                   trace("inside", [&](Parameters&) { static_cast<void>(AnyTile(tiles.back() * 2)); });
+                 }),
+                 foreign));
   trace("one range, two loops", [](Parameters& p) {
     Var sum = 0;
     auto twice = range(0, 3);

@@ -27,13 +27,13 @@ class Pointer {
   }
   static Pointer of(ir::Value value) { return Pointer(value); }
 
-  ir::Value value() const { return value_; }
-  ir::Value emit(ir::Builder&) const { return value_; }
-  ElementType element_type() const { return builder_here().type(value_).element; }
+  ir::Value value() const { return value_.get(); }
+  ir::Value emit(ir::Builder&) const { return value(); }
+  ElementType element_type() const { return builder_here().type(value()).element; }
 
  private:
   explicit Pointer(ir::Value value) : value_(value) {}
-  ir::Value value_;
+  TracedValue value_;
 };
 template <PointerOperand P>
 Pointer(P&&) -> Pointer<typename std::remove_cvref_t<P>::pointee, typename std::remove_cvref_t<P>::pointer_shape>;

@@ -57,9 +57,9 @@ class Tile {
   Tile& operator=(const Tile&) = delete;
   static Tile of(ir::Value value) { return Tile(value); }
 
-  ir::Value value() const { return value_; }
+  ir::Value value() const { return value_.get(); }
   /// What the trace knows of the type.
-  const ir::Type& type() const { return builder_here().type(value_); }
+  const ir::Type& type() const { return builder_here().type(value()); }
   ElementType element_type() const { return type().element; }
   int rank() const { return type().rank; }
   int extent(int axis) const { return type().extents[axis]; }
@@ -71,7 +71,7 @@ class Tile {
   explicit Tile(ir::Value value) : value_(value) {}
 
  private:
-  ir::Value value_;
+  TracedValue value_;
 };
 template <NumberOperand E>
 Tile(E&&) -> Tile<element_of<E>, shape_of<E>>;

@@ -2,6 +2,7 @@
 #pragma once
 #include <flextile/ir/builder.hpp>
 #include <flextile/ir/error.hpp>
+#include <flextile/ir/identity.hpp>
 #include <source_location>
 
 namespace flextile {
@@ -12,6 +13,7 @@ using Where = std::source_location;
 class Tracing {
  public:
   ir::Builder builder;
+  const std::uint64_t identity = ir::new_identity();
   std::vector<ir::Value> slots;
   /// The variable that each slot was last given to: a slot is reused after the loop or branch that its variable was made in.
   std::vector<std::uint64_t> owners;
@@ -26,17 +28,33 @@ class Tracing {
           "flextile: compile error: no kernel is being traced: tiles exist only inside a kernel's lambda or flextile::trace");
     return *current_;
   }
-  /// A slot for a new variable of this trace, and a number that no other variable of this thread has.
+  /// A slot for a new variable of this trace, and a number that no other variable has.
   std::uint64_t make_variable(ir::Value value) {
     slots.push_back(value);
     owners.resize(slots.size());
-    return owners.back() = ++variables_;
+    return owners.back() = ir::new_identity();
   }
 
  private:
   Tracing* outer_;
   static inline thread_local Tracing* current_ = nullptr;
-  static inline thread_local std::uint64_t variables_ = 0;
+};
+
+/// A value as tiles, pointers and views hold it: it can be used only in the trace that made it.
+class TracedValue {
+ public:
+  TracedValue(ir::Value value) : value_(value), trace_(Tracing::current().identity) {}
+  ir::Value get() const {
+    Tracing& tracing = Tracing::current();
+    if (tracing.identity != trace_) {
+      tracing.builder.fail("[scope] a tile, pointer or view that another trace made is used: a trace uses its own parameters and what it makes of them");
+    }
+    return value_;
+  }
+
+ private:
+  ir::Value value_;
+  std::uint64_t trace_;
 };
 
 /// The current builder, set to the user's line.

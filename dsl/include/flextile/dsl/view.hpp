@@ -40,25 +40,25 @@ template <class T, int Rank>
 class ViewValue {
  public:
   using view_element = T;
-  ir::Value value() const { return value_; }
-  ElementType element_type() const { return builder_here().type(value_).element; }
-  int rank() const { return builder_here().type(value_).rank; }
+  ir::Value value() const { return value_.get(); }
+  ElementType element_type() const { return builder_here().type(value()).element; }
+  int rank() const { return builder_here().type(value()).rank; }
   /// Elements along an axis.
-  Scalar<i32> size(int axis, Where where = Where::current()) const { return Scalar<i32>::of(builder_at(where).view_size(value_, axis)); }
+  Scalar<i32> size(int axis, Where where = Where::current()) const { return Scalar<i32>::of(builder_at(where).view_size(value(), axis)); }
   /// Distance of neighbours along an axis, in elements.
   Scalar<i64> stride(int axis, Where where = Where::current()) const {
-    return Scalar<i64>::of(builder_at(where).view_stride(value_, axis));
+    return Scalar<i64>::of(builder_at(where).view_stride(value(), axis));
   }
   /// The address of the first element.
   auto base(Where where = Where::current()) const {
-    return Pointer<T, std::conditional_t<std::is_same_v<T, Dynamic>, Dynamic, Shape<>>>::of(builder_at(where).view_base(value_));
+    return Pointer<T, std::conditional_t<std::is_same_v<T, Dynamic>, Dynamic, Shape<>>>::of(builder_at(where).view_base(value()));
   }
 
  protected:
   explicit ViewValue(ir::Value value) : value_(value) {}
 
  private:
-  ir::Value value_;
+  TracedValue value_;
 };
 
 template <class T, int Rank, class Axes = std::make_integer_sequence<int, Rank>>
