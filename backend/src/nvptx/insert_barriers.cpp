@@ -157,10 +157,11 @@ class Barriers {
     if (operation.opcode == Opcode::atomic || operation.opcode == Opcode::atomic_cas) {
       const int root = root_of(operation.operands[0]);
       const std::string_view order = operation.attributes.string(AttributeName::order);
-      if (order == "release" || order == "acq_rel") since = {};   // it waits by itself
+      const bool joins = order == "acquire" || order == "acq_rel";   // asked before require(), which may move the attribute
+      if (order == "release" || order == "acq_rel") since = {};      // it waits by itself
       if (meets(since.global_reads, root) || meets(since.global_writes, root)) require(id, since);
       visit_scratch(id, since);
-      if (order != "acquire" && order != "acq_rel") Since::add(since.global_updates, root);
+      if (!joins) Since::add(since.global_updates, root);
       return;
     }
     visit_scratch(id, since);
