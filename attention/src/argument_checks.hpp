@@ -7,7 +7,7 @@
 
 namespace flextile::attention {
 
-/// "bf16 tensor of 2x8x1024x64 on the host"
+/// "a bf16 tensor of 2x8x1024x64 on the host", "an f32 scalar on CUDA device 0"
 std::string describe(const ir::TensorHandle& tensor);
 /// "the host", "CUDA device 0"
 std::string describe_device(std::int32_t device);

@@ -1,6 +1,7 @@
 #include "attention_problem.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "argument_checks.hpp"
 
@@ -12,23 +13,26 @@ const std::string caller = "flex_attention";
 void check_tensors(const AttentionProblem& p) {
   const ir::TensorHandle* others[] = {&p.key, &p.value};
   const char* names[] = {"key", "value"};
+  for (const auto& [tensor, what] : {std::pair{&p.query, "query"}, std::pair{&p.key, "key"}, std::pair{&p.value, "value"}})
+    if (!tensor->data && tensor->rank == 0)
+      refuse(caller, std::string(what) + " is empty: it was default-constructed or moved from; make it first, for instance with from_host");
   if (p.query.element != ElementType::f32 && p.query.element != ElementType::f16 && p.query.element != ElementType::bf16)
-    refuse(caller, "query is a " + describe(p.query) + ": it must be f32, f16 or bf16");
+    refuse(caller, "query is " + describe(p.query) + ": it must be f32, f16 or bf16");
   for (int i = 0; i < 2; ++i) {
     if (others[i]->device != p.query.device)
       refuse(caller, std::string(names[i]) + " is on " + describe_device(others[i]->device) + ", query is on " + describe_device(p.query.device) +
                          ": query, key and value must be on one device");
     if (others[i]->element != p.query.element)
-      refuse(caller, std::string(names[i]) + " is a " + describe(*others[i]) + ", query holds " + std::string(name(p.query.element)) +
+      refuse(caller, std::string(names[i]) + " is " + describe(*others[i]) + ", query holds " + std::string(name(p.query.element)) +
                          ": query, key and value must have one element type");
   }
   auto last = [](const ir::TensorHandle& t) { return t.sizes[t.rank - 1]; };
   if (p.query.rank >= 2 && p.key.rank >= 2 && last(p.query) != last(p.key))
     refuse(caller, "query has head dim " + text(last(p.query)) + ", key has " + text(last(p.key)) + ": they must be equal");
-  if (p.query.rank != 4) refuse(caller, "query is a " + describe(p.query) + ": it must have 4 axes (batch, heads, length, head dim)");
+  if (p.query.rank != 4) refuse(caller, "query is " + describe(p.query) + ": it must have 4 axes (batch, heads, length, head dim)");
   for (int i = 0; i < 2; ++i)
     if (others[i]->rank != 4)
-      refuse(caller, std::string(names[i]) + " is a " + describe(*others[i]) + ": it must have 4 axes (batch, kv heads, length, head dim)");
+      refuse(caller, std::string(names[i]) + " is " + describe(*others[i]) + ": it must have 4 axes (batch, kv heads, length, head dim)");
 }
 
 void check_sizes(const AttentionProblem& p) {
@@ -52,6 +56,14 @@ void check_sizes(const AttentionProblem& p) {
     refuse(caller, "key and value have batch " + text(p.key.sizes[0]) + ", query has " + text(p.batch) + ": they must be equal, or 1 for key and value");
 }
 
+/// Tables of one head (batch) are those of h (b) 0: no other head may use them where the mod reads h (b).
+void check_shared(bool reads, std::int64_t made, std::int64_t has, const std::string& parameter, const std::string& axis, const std::string& option) {
+  auto counted = [&](std::int64_t count) { return text(count) + " " + axis + (count == 1 ? "" : axis == "batch" ? "es" : "s"); };
+  if (reads && made == 1 && has > 1)
+    refuse(caller, "block_mask: its mask_mod reads " + parameter + ", but the mask was made for " + counted(made) + " and the query has " + text(has) +
+                       ": pass " + option + " = " + text(has) + " to create_block_mask, or tables for " + counted(has) + " to from_kv_blocks");
+}
+
 void check_mask(const AttentionProblem& p) {
   const BlockMask& mask = *p.mask;
   if (mask.empty()) refuse(caller, "block_mask was never built: make it with create_block_mask");
@@ -61,6 +73,8 @@ void check_mask(const AttentionProblem& p) {
     refuse(caller, "block_mask was made for batch " + text(shape[0]) + ", query has " + text(p.batch) + ": it must be 1 or the batch of query");
   if (shape[1] != 1 && shape[1] != p.heads)
     refuse(caller, "block_mask was made for " + text(shape[1]) + " heads, query has " + text(p.heads) + ": it must be 1 or the heads of query");
+  check_shared(p.mask->mod().reads_head, shape[1], p.heads, "h", "head", ".heads");
+  check_shared(p.mask->mod().reads_batch, shape[0], p.batch, "b", "batch", ".batch");
   if (shape[2] != p.q_len || shape[3] != p.kv_len)
     refuse(caller, "block_mask was made for " + lengths(shape[2], shape[3]) + ", the call has " + lengths(p.q_len, p.kv_len) +
                        ": make one for these lengths with create_block_mask");
@@ -73,7 +87,7 @@ void check_mask(const AttentionProblem& p) {
 void check_captures(const ir::Mod& mod, const char* what, std::int32_t device) {
   for (std::size_t i = 0; i < mod.tensors.size(); ++i)
     if (mod.tensors[i].device != device)
-      refuse(caller, std::string("captured tensor ") + text(static_cast<std::int64_t>(i) + 1) + " of " + what + " is a " + describe(mod.tensors[i]) +
+      refuse(caller, std::string("captured tensor ") + text(static_cast<std::int64_t>(i)) + " of " + what + " is " + describe(mod.tensors[i]) +
                          ", query is on " + describe_device(device) + ": they must be on one device");
 }
 

@@ -56,7 +56,7 @@ void BlockMask::remember_versions() {
 void BlockMask::check_fresh(const char* caller) const {
   for (std::size_t i = 0; i < versions_.size(); ++i)
     if (version(mod_.tensors[i]) != versions_[i])
-      attention::refuse(caller, "block_mask is stale: captured tensor " + std::to_string(i + 1) + " of its mask_mod, a " + attention::describe(mod_.tensors[i]) +
+      attention::refuse(caller, "block_mask is stale: captured tensor " + std::to_string(i) + " of its mask_mod, " + attention::describe(mod_.tensors[i]) +
                                     ", was written after the mask was built: build the mask again with create_block_mask");
 }
 

@@ -22,11 +22,11 @@ struct PaddedLists {
 };
 
 void check_pair(const ir::TensorHandle& counts, const ir::TensorHandle& indices, const std::string& counts_name, const std::string& indices_name) {
-  if (counts.rank != 3) refuse(caller, counts_name + " is a " + describe(counts) + ": it must have 3 axes (batch, heads, query tiles)");
-  if (indices.rank != 4) refuse(caller, indices_name + " is a " + describe(indices) + ": it must have 4 axes (batch, heads, query tiles, key tiles)");
+  if (counts.rank != 3) refuse(caller, counts_name + " is " + describe(counts) + ": it must have 3 axes (batch, heads, query tiles)");
+  if (indices.rank != 4) refuse(caller, indices_name + " is " + describe(indices) + ": it must have 4 axes (batch, heads, query tiles, key tiles)");
   for (int axis = 0; axis < 3; ++axis)
     if (counts.sizes[axis] != indices.sizes[axis])
-      refuse(caller, indices_name + " is a " + describe(indices) + ", " + counts_name + " is a " + describe(counts) + ": the first three axes must agree");
+      refuse(caller, indices_name + " is " + describe(indices) + ", " + counts_name + " is " + describe(counts) + ": the first three axes must agree");
 }
 
 PaddedLists download(const Tensor<i32>& counts, const Tensor<i32>& indices) {
@@ -70,7 +70,7 @@ BlockMask BlockMask::from_tables(const KvBlocks& tables, ir::Mod mod, const Bloc
   mask.device_ = filled.device ? *filled.device : tables.kv_num_blocks.device();
   const std::int64_t rows = mask.q_tiles(), columns = mask.kv_tiles(), groups = mask.batch_ * mask.heads_;
   if (counts.sizes[2] != rows)
-    refuse(caller, "kv_num_blocks is a " + describe(counts) + ": " + text(mask.q_len_) + " query positions in tiles of " + text(mask.q_block_) + " make " +
+    refuse(caller, "kv_num_blocks is " + describe(counts) + ": " + text(mask.q_len_) + " query positions in tiles of " + text(mask.q_block_) + " make " +
                        text(rows) + " query tiles");
 
   const PaddedLists partial = download(tables.kv_num_blocks, tables.kv_indices);
@@ -81,7 +81,7 @@ BlockMask BlockMask::from_tables(const KvBlocks& tables, ir::Mod mod, const Bloc
     check_pair(full_counts, full_indices, "full_kv_num_blocks", "full_kv_indices");
     for (int axis = 0; axis < 3; ++axis)
       if (full_counts.sizes[axis] != counts.sizes[axis])
-        refuse(caller, "full_kv_num_blocks is a " + describe(full_counts) + ", kv_num_blocks is a " + describe(counts) + ": they must have one shape");
+        refuse(caller, "full_kv_num_blocks is " + describe(full_counts) + ", kv_num_blocks is " + describe(counts) + ": they must have one shape");
     full_width = full_indices.sizes[3];
     full = download(tables.full_kv_num_blocks, tables.full_kv_indices);
   }

@@ -29,7 +29,7 @@ void check_mask_options(const BlockMaskOptions& options, const std::string& call
 void check_mod_device(const ir::Mod& mod, const Device& device, const std::string& caller) {
   for (std::size_t i = 0; i < mod.tensors.size(); ++i)
     if (mod.tensors[i].device != device.index())
-      refuse(caller, "captured tensor " + text(static_cast<std::int64_t>(i) + 1) + " of mask_mod is a " + describe(mod.tensors[i]) +
+      refuse(caller, "captured tensor " + text(static_cast<std::int64_t>(i)) + " of mask_mod is " + describe(mod.tensors[i]) +
                          ", the mask is made on " + describe_device(device.index()) + ": captured tensors must be there too");
 }
 

@@ -57,14 +57,16 @@ TEST_CASE("shapes of query, key and value") {
   CHECK(says(refusal([&] { flex_attention(q, k, v, {.scale = std::numeric_limits<float>::infinity()}); }), {"scale is", "finite"}));
   CHECK(says(refusal([&] { flex_attention(q, k, v, {.block_m = 5}); }), {"block_m is 5", "16 to 256"}));
   CHECK(says(refusal([&] { flex_attention(q, k, v, {.num_warps = 3}); }), {"num_warps is 3"}));
-  CHECK(says(refusal([&] { flex_attention(Tensor<bf16>(), k, v); }), {"query"}));
+  CHECK(says(refusal([&] { flex_attention(Tensor<bf16>(), k, v); }), {"query is empty", "default-constructed"}));
+  CHECK(says(refusal([&] { flex_attention(q, k, Tensor<bf16>()); }), {"value is empty", "default-constructed"}));
+  CHECK(says(refusal([&] { flex_attention(q, k, v).lse.to_host(); }), {"not asked for", ".return_lse = true"}));
 }
 
 TEST_CASE("element types") {
   const auto q = zeros<f64>(Device::host(), {1, 1, 8, 8});
   CHECK(says(refusal([&] { flex_attention(q, q, q); }), {"f64", "f32, f16 or bf16"}));
   const TensorRef half = make({1, 1, 8, 8}), full = zeros<f32>(Device::host(), {1, 1, 8, 8});
-  CHECK(says(refusal([&] { attend(half, full, half, nullptr, nullptr, {}); }), {"key is a f32 tensor", "query holds bf16", "one element type"}));
+  CHECK(says(refusal([&] { attend(half, full, half, nullptr, nullptr, {}); }), {"key is an f32 tensor", "query holds bf16", "one element type"}));
 }
 
 TEST_CASE("a mask that does not fit") {
@@ -80,6 +82,35 @@ TEST_CASE("a mask that does not fit") {
   CHECK(says(refusal([&] { flex_attention(q, k, k, BlockMask()); }), {"never built"}));
 }
 
+TEST_CASE("a mask made for one head or batch, whose mod reads h or b") {
+  const auto q = make({2, 4, 64, 16}), one_head = make({2, 1, 64, 16}), one_batch = make({1, 4, 64, 16});
+  const auto by_head = [](auto, auto h, auto q, auto kv) { return q - kv < h; };
+  const auto by_batch = [](auto b, auto, auto q, auto kv) { return q - kv < b; };
+  const BlockMaskOptions options{.q_len = 64, .kv_len = 64, .device = Device::host()};
+  const std::string heads = "[flex_attention] block_mask: its mask_mod reads h, but the mask was made for 1 head and the query has 4: pass .heads = 4 to "
+                            "create_block_mask, or tables for 4 heads to from_kv_blocks";
+  const std::string batch = "[flex_attention] block_mask: its mask_mod reads b, but the mask was made for 1 batch and the query has 2: pass .batch = 2 to "
+                            "create_block_mask, or tables for 2 batches to from_kv_blocks";
+  const BlockMask head_mask = create_block_mask(by_head, options), batch_mask = create_block_mask(by_batch, options);
+  CHECK(says(refusal([&] { flex_attention(q, q, q, head_mask); }), {heads.c_str()}));
+  CHECK(says(refusal([&] { flex_attention(q, q, q, batch_mask); }), {batch.c_str()}));
+  const auto identity = [](auto score, auto, auto, auto, auto) { return score; };
+  CHECK(says(refusal([&] { flex_attention(q, q, q, identity, head_mask); }), {heads.c_str()}));
+  // Nothing is shared where the query has one.
+  CHECK(refusal([&] { flex_attention(one_head, one_head, one_head, head_mask); }) == "");
+  CHECK(refusal([&] { flex_attention(one_batch, one_batch, one_batch, batch_mask); }) == "");
+  // Made for all of them.
+  CHECK(refusal([&] { flex_attention(q, q, q, create_block_mask(by_head, {.heads = 4, .q_len = 64, .kv_len = 64, .device = Device::host()})); }) == "");
+  CHECK(refusal([&] { flex_attention(q, q, q, create_block_mask(by_batch, {.batch = 2, .q_len = 64, .kv_len = 64, .device = Device::host()})); }) == "");
+  CHECK(refusal([&] { flex_attention(q, q, q, create_block_mask(masks::causal, options)); }) == "");
+  // Tables of other makers follow the same rule.
+  const KvBlocks tables = head_mask.to_kv_blocks();
+  CHECK(says(refusal([&] { flex_attention(q, q, q, BlockMask::from_kv_blocks(tables, by_head, options)); }), {heads.c_str()}));
+  CHECK(says(refusal([&] { flex_attention(q, q, q, BlockMask::from_kv_blocks(tables, by_batch, options)); }), {batch.c_str()}));
+  CHECK(refusal([&] { flex_attention(q, q, q, BlockMask::from_kv_blocks(tables, masks::causal, options)); }) == "");
+  CHECK(refusal([&] { flex_attention(q, q, q, BlockMask::from_kv_blocks(tables, options)); }) == "");
+}
+
 TEST_CASE("a stale mask") {
   for (const Device& device : Device::all()) {
     const Tensor<i32> window = full<i32>(device, {1}, 16);
@@ -88,7 +119,7 @@ TEST_CASE("a stale mask") {
     const BlockMask mask = create_block_mask(mask_mod, {.q_len = 64, .kv_len = 64});
     CHECK(refusal([&] { flex_attention(q, q, q, mask); }) == "");
     window.fill(20);
-    CHECK(says(refusal([&] { flex_attention(q, q, q, mask); }), {"stale", "i32 tensor of 1", "create_block_mask"}));
+    CHECK(says(refusal([&] { flex_attention(q, q, q, mask); }), {"stale", "captured tensor 0 of its mask_mod, an i32 tensor of 1", "create_block_mask"}));
     const BlockMask rebuilt = create_block_mask(mask_mod, {.q_len = 64, .kv_len = 64});
     CHECK(refusal([&] { flex_attention(q, q, q, rebuilt); }) == "");
   }
@@ -124,7 +155,7 @@ TEST_CASE("tables that point outside") {
   CHECK(says(import(both), {"full_kv_num_blocks has 1 at row 0", "from 0 to 0"}));
   KvBlocks flat = tables_of({1, 1}, {0, 0, 1, 0});
   flat.kv_indices = flat.kv_indices.reshape({4});
-  CHECK(says(import(flat), {"kv_indices is a i32 tensor of 4", "4 axes"}));
+  CHECK(says(import(flat), {"kv_indices is an i32 tensor of 4", "4 axes"}));
   CHECK(says(refusal([&] { BlockMask::from_kv_blocks(tables_of({1, 1}, {0, 0, 1, 0}), {.q_len = 1000, .kv_len = 256}); }), {"1000 query positions", "8 query tiles"}));
 }
 
@@ -141,7 +172,7 @@ TEST_CASE("devices that differ") {
   CHECK(says(refusal([&] { flex_attention(q, q, q, mask); }), {"block_mask is on the host", "to(device)"}));
   const Tensor<f32> bias = zeros<f32>(Device::host(), {64});
   const auto score = [bias](auto score, auto, auto, auto, auto kv) { return score + bias[kv]; };
-  CHECK(says(refusal([&] { flex_attention(q, q, q, score); }), {"captured tensor 1 of score_mod", "on the host"}));
+  CHECK(says(refusal([&] { flex_attention(q, q, q, score); }), {"captured tensor 0 of score_mod", "on the host"}));
 }
 
 TEST_CASE("names of the catalogue") {

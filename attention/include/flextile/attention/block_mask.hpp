@@ -18,8 +18,8 @@
 namespace flextile {
 
 struct BlockMaskOptions {
-  std::int64_t batch = 1;          // used where the mod reads b; else one mask serves every batch
-  std::int64_t heads = 1;          // query heads; used where the mod reads h
+  std::int64_t batch = 1;          // give it where the mod reads b, and the query has several; else one mask serves every batch
+  std::int64_t heads = 1;          // query heads; give it where the mod reads h, and the query has several
   std::int64_t q_len = 0;
   std::int64_t kv_len = 0;
   int q_block = 128;               // rows of a tile, 8 to 256
