@@ -71,6 +71,8 @@ ir::Mod erase(const F& mod) {
   if constexpr (kind == ModKind::none) {
     return {};
   } else {
+    if constexpr (kind == ModKind::mask) static_assert(rules::is_a_mask_result<decltype(expression)::mod_code>());
+    else static_assert(rules::is_a_score_result<decltype(expression)::mod_code>());
     static ModCache cache;
     ModLeaves leaves;
     expression.visit(leaves);

@@ -59,6 +59,12 @@ consteval bool is_not_a_branch() {
 }
 
 template <class T>
+consteval bool is_not_assigned() {
+  static_assert(wrong<T>, "[assign] a Tile or Scalar does not change: use Var for what is assigned, or give the new value a name of its own");
+  return true;
+}
+
+template <class T>
 consteval bool lives_one_statement() {
   static_assert(wrong<T>, "[auto] an expression lives for one statement: name its value with Tile, Scalar or Var instead of auto");
   return true;
@@ -198,6 +204,20 @@ consteval bool has_mod_arity() {
   static_assert(
       Parameters == Expected,
       "[mod] a mask mod takes the 4 parameters (b, h, q, kv), a score mod the 5 parameters (score, b, h, q, kv): this is the other kind");
+  return true;
+}
+
+template <int Code>
+consteval bool is_a_mask_result() {
+  static_assert(Code == static_cast<int>(ElementType::i1),
+                "[mod] a mask mod returns a condition, i1: compare the number that it returns, for instance q - kv < 64 or x != 0");
+  return true;
+}
+
+template <int Code>
+consteval bool is_a_score_result() {
+  static_assert(Code != static_cast<int>(ElementType::i1),
+                "[mod] a score mod returns the new score, a number: choose with where(condition, a, b), or hide positions with a mask mod");
   return true;
 }
 

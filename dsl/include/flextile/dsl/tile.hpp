@@ -54,7 +54,10 @@ class Tile {
   requires(!std::is_base_of_v<Tile, std::remove_cvref_t<E>>) Tile(E&& expression, Where where = Where::current())
       : value_(emit_settled<T, S>(static_cast<E&&>(expression), where)) {}
   Tile(const Tile&) = default;
-  Tile& operator=(const Tile&) = delete;
+  Tile& operator=(const Tile&) {
+    static_assert(rules::is_not_assigned<Tile>());
+    return *this;
+  }
   static Tile of(ir::Value value) { return Tile(value); }
 
   ir::Value value() const { return value_.get(); }
@@ -91,7 +94,10 @@ class Scalar : public Tile<T, Shape<>> {
   }
   Scalar(const Tile<T, Shape<>>& tile) : Tile<T, Shape<>>(tile) {}
   Scalar(const Scalar&) = default;
-  Scalar& operator=(const Scalar&) = delete;
+  Scalar& operator=(const Scalar&) {
+    static_assert(rules::is_not_assigned<Scalar>());
+    return *this;
+  }
   static Scalar of(ir::Value value) { return Scalar(value); }
 
  private:

@@ -92,6 +92,15 @@ void launch(const Stream& stream, const LoadedKernel& kernel, Grid grid, const A
   }
 }
 
+/// A launch that does not name its stream.
+template <class>
+inline constexpr bool names_a_stream = false;
+template <class K, class... A>
+  requires(KernelLike<K> || std::same_as<K, LoadedKernel> || std::same_as<K, Device>)
+void launch(const K&, const A&...) {
+  static_assert(names_a_stream<K>, "[launch] the first argument is the stream that runs the kernel, such as device.stream(): launch(stream, kernel, grid, arguments...)");
+}
+
 /// The same with a whole number of programs along x as the grid.
 template <class K, class G, LaunchArgument... A>
   requires((KernelLike<K> || std::same_as<K, LoadedKernel>) && !std::is_convertible_v<const G&, Grid>)
