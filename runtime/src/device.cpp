@@ -83,6 +83,11 @@ std::string devices_text() {
   return "this machine has " + std::to_string(count) + " CUDA devices, 0 to " + std::to_string(count - 1);
 }
 
+/// What a device's name must be here.
+std::string names_text() {
+  return (Device::count() == 0 ? "host: " : "host, cuda or cuda:N, and ") + devices_text();
+}
+
 /// The device of this name, if the machine has it.
 bool find_device(std::string_view name, Device& device) {
   if (name == "host") return device = Device::host(), true;
@@ -153,7 +158,7 @@ Device Device::best() {
   Device chosen;
   const std::string name = ir::environment("FLEXTILE_DEVICE");
   if (name.empty()) return count() > 0 ? cuda(0) : host();
-  if (!runtime::find_device(name, chosen)) ir::refuse_environment("FLEXTILE_DEVICE", "host, cuda or cuda:N, and " + runtime::devices_text());
+  if (!runtime::find_device(name, chosen)) ir::refuse_environment("FLEXTILE_DEVICE", runtime::names_text());
   return chosen;
 }
 
@@ -166,8 +171,7 @@ std::vector<Device> Device::all() {
 Device Device::parse(std::string_view text) {
   Device device;
   if (!runtime::find_device(text, device))
-    throw ArgumentError("flextile: Device::parse: the name is \"" + std::string(text) + "\" and must be host, cuda or cuda:N, and " +
-                        runtime::devices_text());
+    throw ArgumentError("flextile: Device::parse: the name is \"" + std::string(text) + "\" and must be " + runtime::names_text());
   return device;
 }
 

@@ -56,7 +56,9 @@ void* offset(const ir::TensorHandle& handle, std::int64_t elements) {
 }
 
 void require_tensor(const char* function, const ir::TensorHandle& handle) {
-  if (!handle.data) refuse(function, "this is no tensor (it was default-constructed or moved from)");
+  if (!handle.data)
+    refuse(function, "this is no tensor: it was default-constructed or moved from, or is a result that was not asked for, as lse without .return_lse = true "
+                     "and max_scores without .return_max_scores = true");
 }
 
 void require_writable(const char* function, const TensorRef& tensor) {
@@ -308,9 +310,9 @@ void require_element(const TensorRef& tensor, ElementType expected) {
                         std::string(name(tensor.element())));
 }
 
-void require_count(const TensorRef& tensor, std::size_t given) {
+void require_count(const TensorRef& tensor, std::size_t given, const char* caller) {
   if (static_cast<std::int64_t>(given) != tensor.elements())
-    throw ArgumentError("flextile: copy_from: " + std::to_string(given) + " values are given, and " + to_string(tensor) + " has " +
+    throw ArgumentError("flextile: " + std::string(caller) + ": " + std::to_string(given) + " values are given, and " + to_string(tensor) + " has " +
                         std::to_string(tensor.elements()) + " elements");
 }
 

@@ -32,8 +32,12 @@ ir::Function some_function(const char* name) {
 TEST_CASE("FLEXTILE_DEVICE") {
   for (const char* name : {"moon", "cuda:x", "cuda:63", "CUDA"}) {
     const Setting setting("FLEXTILE_DEVICE", name);
-    CHECK_SENTENCE(ArgumentError, "flextile: FLEXTILE_DEVICE is \"" + std::string(name) + "\" and must be host, cuda or cuda:N, and this machine has",
+    CHECK_SENTENCE(ArgumentError, "flextile: FLEXTILE_DEVICE is \"" + std::string(name) + "\" and must be " + (Device::count() ? "host, cuda or cuda:N, and" : "host:") + " this machine has",
                    Device::best());
+  }
+  if (Device::count() == 0) {
+    const Setting setting("FLEXTILE_DEVICE", "cuda");
+    CHECK_SENTENCE(ArgumentError, "flextile: FLEXTILE_DEVICE is \"cuda\" and must be host: this machine has no CUDA device that can be used: ", Device::best());
   }
   const Setting setting("FLEXTILE_DEVICE", "");
   CHECK(Device::best() == (Device::count() > 0 ? Device::cuda(0) : Device::host()));

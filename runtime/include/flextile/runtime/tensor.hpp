@@ -10,7 +10,7 @@ namespace flextile {
 /// Throws ArgumentError unless the two are equal.
 void require_element(const TensorRef& tensor, ElementType expected);
 /// Throws ArgumentError unless `given` values are as many as the tensor has elements.
-void require_count(const TensorRef& tensor, std::size_t given);
+void require_count(const TensorRef& tensor, std::size_t given, const char* caller = "copy_from");
 
 /// Owns (shares) its memory. Copies and views share; clone() copies. Elements that are bool are read as std::uint8_t.
 ///
@@ -98,6 +98,7 @@ template <class T>
   requires Element<T>
 Tensor<T> from_host(const Device& device, const std::vector<T>& values, const TensorShape& shape) {
   Tensor<T> tensor = empty<T>(device, shape);
+  require_count(tensor, values.size(), "from_host");
   tensor.copy_from(values);
   return tensor;
 }
