@@ -14,8 +14,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/cmake/flextileConfig.cmake ${PROJECT_BINARY_
 
 get_property(programs GLOBAL PROPERTY FLEXTILE_PROGRAMS)
 get_property(tests GLOBAL PROPERTY FLEXTILE_TEST_PROGRAMS)
+# Programs that were not built, as after tools/demo, are left out.
 if(programs)
-  install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+  install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs OPTIONAL)
 endif()
 # What tools/portable copies to a machine with a GPU and no build tools: cmake --install build/portable --component tests.
 if(tests)
