@@ -1,4 +1,4 @@
-// Packed documents: attention that is causal, stays within the token's own document and looks at most a window back.
+// Packed documents: attention that is causal, stays within the token's own document and sees the last `window` tokens, itself included.
 // usage: document_mask [tokens]        65,536 where it is not given
 #include "sample.hpp"
 

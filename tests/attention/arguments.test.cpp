@@ -175,6 +175,26 @@ TEST_CASE("devices that differ") {
   CHECK(says(refusal([&] { flex_attention(q, q, q, score); }), {"captured tensor 0 of score_mod", "on the host"}));
 }
 
+TEST_CASE("an index outside of a captured tensor reads 0 in a kernel; with numbers the mod throws") {
+  for (const Device& device : Device::all()) {
+    const auto q = random_normal<f32>(device, {1, 1, 16, 16});
+    const Tensor<f32> bias = full<f32>(device, {16}, 3.0f);
+    auto lse = [&](auto score_mod) { return flex_attention(q, q, q, score_mod, {.return_lse = true}).lse.to_host(); };
+    const std::vector<f32> plain = flex_attention(q, q, q, {.return_lse = true}).lse.to_host();
+    const std::vector<f32> past = lse([bias](auto score, auto, auto, auto, auto kv) { return score + bias[kv + 16]; });
+    const std::vector<f32> before = lse([bias](auto score, auto, auto, auto, auto kv) { return score + bias[kv - 16]; });
+    const std::vector<f32> clamped = lse([bias](auto score, auto, auto, auto, auto kv) { return score + bias[max(0, min(kv + 16, 15))]; });
+    for (std::size_t row = 0; row < plain.size(); ++row) {
+      CHECK(past[row] == doctest::Approx(plain[row]));
+      CHECK(before[row] == doctest::Approx(plain[row]));
+      CHECK(clamped[row] == doctest::Approx(plain[row] + 3));
+    }
+  }
+  const Tensor<f32> bias = full<f32>(Device::host(), {16}, 3.0f);
+  const auto past = [bias](auto score, auto, auto, auto, auto kv) { return score + bias[kv + 16]; };
+  CHECK(says(refusal([&] { evaluate_score(past, 0.0f, 0, 0, 0, 0); }), {"index (16) is outside the captured tensor"}));
+}
+
 TEST_CASE("names of the catalogue") {
   CHECK(named_mask("causal").fragment == named_mask("causal").fragment);
   CHECK(named_mask("sliding_window:5").fragment != named_mask("sliding_window:6").fragment);

@@ -182,6 +182,8 @@ TEST_CASE("what is wrong with a tensor is said in a sentence") {
   CHECK_SENTENCE(ArgumentError, "only size 1 repeats", x.expand({4, 3}));
   CHECK_SENTENCE(ArgumentError, "axis 0 is given twice", x.permute({0, 0}));
   CHECK_SENTENCE(ArgumentError, "5 values are given, and tensor<2x3xi32> on host has 6 elements", x.copy_from(std::vector<i32>(5)));
+  CHECK_SENTENCE(ArgumentError, "flextile: from_host: 5 values are given, and tensor<2x3xi32> on host has 6 elements",
+                 from_host<i32>(host, std::vector<i32>(5), {2, 3}));
   CHECK_SENTENCE(ArgumentError, "must have the shape and element type of tensor<2x3xi32> on host", x.copy_from(zeros<f32>(host, {2, 3})));
   CHECK_SENTENCE(ArgumentError, "is read-only", x.as_read_only().fill(1));
   CHECK_SENTENCE(ArgumentError, "several of its elements share one address", x.slice(0, 0, 1).expand({5, 3}).fill(1));
