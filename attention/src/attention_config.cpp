@@ -33,7 +33,7 @@ Limits limits_of(const AttentionShape& shape, const Target& target) {
   if (shape.element == ElementType::f32) return dim > 128 ? Limits{32, 32, 8, 2} : dim > 64 ? Limits{64, 32, 8, 2} : Limits{64, 32, 4, 2};
   // Measured on an H200 (docs/performance.md). Four warps of 32 rows read each key and value tile half as often as eight
   // of 16, and two such programs share a multiprocessor; larger head dims have no registers for that.
-  if (multiplies_in_warpgroups(shape, target)) return dim > 128 ? Limits{128, 64, 8, 2} : Limits{128, 128, 8, 2};
+  if (multiplies_in_warpgroups(shape, target)) return dim > 128 ? Limits{128, 64, 8, 2} : dim > 64 ? Limits{128, 64, 4, 2} : Limits{128, 64, 8, 2};
   if (dim > 128 && !has_large_shared_memory(target)) return {64, 16, 4, 2};
   return dim > 128 ? Limits{128, 64, 8, 2} : dim > 64 ? Limits{128, 32, 4, 3} : Limits{128, 64, 4, 2};
 }

@@ -25,6 +25,13 @@ MatrixInstruction instruction_of(const ir::Operation& dot) {
   throw InternalError("flextile: internal error: [dot] has no matrix instruction \"" + std::string(name) + "\"; select_matmul did not run");
 }
 
+bool has_wgmma(const Target& target) { return target.is_gpu() && target.sm == 90 && target.arch_specific; }
+
+bool is_zero(const ir::Function& function, ir::Value value) {
+  const ir::Operation* constant = function.defining(value);
+  return constant && constant->opcode == ir::Opcode::constant && constant->attributes.number(ir::AttributeName::value, 1) == 0;
+}
+
 MatrixInstruction pick_instruction(const ir::Function& function, const ir::Operation& dot) {
   const ir::Type& left = function.type(dot.operands[0]);
   const ir::Type& accumulator = function.type(dot.operands[2]);
@@ -75,7 +82,14 @@ DotLayouts dot_layouts(const ir::Function& function, const ir::Operation& dot, b
 
 namespace {
 
-/// wgmma reads B from swizzled panels of shared memory, and A from there with K last, or from registers.
+/// Whether the value is computed in the block where `user` stands, or carried into it.
+bool changes_with(const ir::Function& function, ir::Value value, const ir::Operation& user) {
+  return function.definition(value).block == function.definition(user.results[0]).block;
+}
+
+/// wgmma reads B from swizzled panels of shared memory, and A from there with K last, or from registers. Operands in registers
+/// must be of the same iteration: ptxas (13.0) moves its copies of invariant ones in front of the loop and then gives their
+/// registers to others.
 bool fits_wgmma(const ir::Function& function, const ir::Operation& dot) {
   const ir::Type& left = function.type(dot.operands[0]);
   const ir::Type& accumulator = function.type(dot.operands[2]);
@@ -87,14 +101,15 @@ bool fits_wgmma(const ir::Function& function, const ir::Operation& dot) {
     return buffer.attributes.integer(ir::AttributeName::swizzle) == 128 && type.rank == 2 && type.extents[1] * 2 % 128 == 0 && type.extents[0] % 8 == 0;
   };
   const FragmentSource a = fragment_source(function, dot, 0), b = fragment_source(function, dot, 1);
-  return b.load && in_panels(b) && (!a.load || (!a.transposed && in_panels(a)));
+  const bool good_left = a.load ? !a.transposed && in_panels(a) : changes_with(function, dot.operands[0], dot);
+  return b.load && in_panels(b) && good_left && (is_zero(function, dot.operands[2]) || changes_with(function, dot.operands[2], dot));
 }
 
 }  // namespace
 
 /// All products of 16-bit types or none: two instructions would hold their rows in different threads.
 ir::Function select_wgmma(const ir::Function& function, const Target& target) {
-  if (target.sm != 90 || !target.arch_specific) return function;
+  if (!has_wgmma(target)) return function;
   std::vector<ir::OperationId> dots;
   for (std::uint32_t block = 0; block < function.block_count(); ++block) {
     for (ir::OperationId id : function.block({block}).operations) {

@@ -76,15 +76,21 @@ void lower_wgmma(Lowering& l, const ir::Operation& operation) {
   const std::string kind(name(left_type.element));
   Registers sums = l.of(operation.operands[2]);
   const int count = columns / 2;
+  const bool fresh = is_zero(l.f, operation.operands[2]);     // then the first step ignores what is in the registers
   llvm::Value* group = l.b.CreateLShr(l.warp, l.b.getInt32(2));
   for (int block = 0; block < blocks; ++block) {
     // A warpgroup holds 64 neighbouring rows per block; its blocks follow one another.
     llvm::Value* row = l.b.CreateAdd(l.b.CreateMul(group, l.b.getInt32(64 * blocks)), l.b.getInt32(64 * block));
-    Registers arguments(sums.begin() + block * count, sums.begin() + (block + 1) * count);
+    Registers arguments;
     std::string constraints;
     for (int i = 0; i < count; ++i) constraints += "=f,";
-    for (int i = 0; i < count; ++i) constraints += std::to_string(i) + ",";
-    int next = 2 * count;
+    int next = count;                                          // number of the operand that comes next
+    if (!fresh) {
+      arguments.assign(sums.begin() + block * count, sums.begin() + (block + 1) * count);
+      for (int i = 0; i < count; ++i) constraints += std::to_string(i) + ",";
+      next += count;
+    }
+    const int first_a = next;
     Descriptor a;
     if (left.load) {
       a = descriptor(l, left, row);
@@ -102,14 +108,14 @@ void lower_wgmma(Lowering& l, const ir::Operation& operation) {
     for (int k = 0; k < steps; ++k) {
       std::string source;
       if (left.load) {
-        text += "\tadd.u32 %a_low, $" + std::to_string(2 * count) + ", " + std::to_string(a.at(k)) + ";\n\tmov.b64 %a_at, {%a_low, " + upper_word + "};\n";
+        text += "\tadd.u32 %a_low, $" + std::to_string(first_a) + ", " + std::to_string(a.at(k)) + ";\n\tmov.b64 %a_at, {%a_low, " + upper_word + "};\n";
         source = "%a_at";
       } else {
-        source = list(2 * count + 4 * k, 4);
+        source = list(first_a + 4 * k, 4);
       }
       text += "\tadd.u32 %b_low, $" + std::to_string(next) + ", " + std::to_string(b.at(k)) + ";\n\tmov.b64 %b_at, {%b_low, " + upper_word + "};\n";
       text += "\twgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + kind + "." + kind + " " + list(0, count) + ", " + source +
-              ", %b_at, 1, 1, 1, " + (left.load ? "0, " : "") + (b.transposed ? "1" : "0") + ";\n";
+              ", %b_at, " + (fresh && k == 0 ? "0" : "1") + ", 1, 1, " + (left.load ? "0, " : "") + (b.transposed ? "1" : "0") + ";\n";
     }
     text += "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;\n\t}";
     auto* result = llvm::StructType::get(l.b.getContext(), std::vector<llvm::Type*>(count, l.b.getFloatTy()));
