@@ -22,20 +22,27 @@ struct Limits {
 /// More than 160 KiB of shared memory per program; the other targets have about 99.
 bool has_large_shared_memory(const Target& target) { return target.sm == 80 || target.sm == 87 || (target.sm >= 90 && target.sm < 120); }
 
+/// The compiler makes wgmma of products whose operands lie in whole panels of 64 columns.
+bool multiplies_in_warpgroups(const AttentionShape& shape, const Target& target) {
+  return target.sm == 90 && target.arch_specific && shape.element != ElementType::f32 && shape.dim % 64 == 0 && shape.value_dim % 64 == 0;
+}
+
 Limits limits_of(const AttentionShape& shape, const Target& target) {
   const int dim = std::max(shape.dim, shape.value_dim);
   if (!target.is_gpu()) return dim > 128 ? Limits{64, 64, 1, 1} : Limits{128, 128, 1, 1};
   if (shape.element == ElementType::f32) return dim > 128 ? Limits{32, 32, 8, 2} : dim > 64 ? Limits{64, 32, 8, 2} : Limits{64, 32, 4, 2};
   // Measured on an H200 (docs/performance.md). Four warps of 32 rows read each key and value tile half as often as eight
   // of 16, and two such programs share a multiprocessor; larger head dims have no registers for that.
+  if (multiplies_in_warpgroups(shape, target)) return dim > 128 ? Limits{128, 64, 8, 2} : dim > 64 ? Limits{128, 64, 4, 2} : Limits{128, 64, 8, 2};
   if (dim > 128 && !has_large_shared_memory(target)) return {64, 16, 4, 2};
   return dim > 128 ? Limits{128, 64, 8, 2} : dim > 64 ? Limits{128, 32, 4, 3} : Limits{128, 64, 4, 2};
 }
 
 }  // namespace
 
-AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m, int block_n) {
+AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m, int block_n, int num_warps) {
   Limits limits = limits_of(shape, target);
+  if (num_warps > 0) limits.num_warps = num_warps;
   if (block_m > 0) limits.block_m = round_up(block_m, 16);
   if (block_n > 0) limits.block_n = round_up(block_n, 16);
   AttentionConfig config;
@@ -51,7 +58,7 @@ AttentionConfig choose_config(const AttentionShape& shape, const Target& target,
   // Every warp takes as many rows: the last ones may be padding, but an uneven tile would put whole rows of it into each warp.
   if (target.is_gpu()) config.block_m = round_up(config.row_step, config.num_warps * rows);
   // Warps with more rows than that keep fewer columns, or their registers spill.
-  if (target.is_gpu() && shape.element != ElementType::f32 && std::max(shape.dim, shape.value_dim) > 64 && config.block_m > config.num_warps * rows)
+  if (target.is_gpu() && shape.element != ElementType::f32 && !multiplies_in_warpgroups(shape, target) && std::max(shape.dim, shape.value_dim) > 64 && config.block_m > config.num_warps * rows)
     split(shape.kv_block ? shape.kv_block : 32, std::min(limits.block_n, 32), config.column_parts, config.column_step, config.block_n);
   return config;
 }

@@ -45,6 +45,7 @@ constexpr Pass nvptx_passes[] = {
     {"limit_tiles", limit_tiles, true},
     {"select_matmul", select_matmul, true},
     {"pipeline_loads", pipeline_loads, true},
+    {"select_wgmma", select_wgmma},
     {"choose_layouts", choose_layouts, true},
     {"allocate_shared", allocate_shared, true},
     {"insert_barriers", insert_barriers},

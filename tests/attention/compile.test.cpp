@@ -60,8 +60,8 @@ TEST_CASE("the inner loop on a GPU: one barrier per step, a select per masked sc
   CHECK(count("vote.sync.any") == 1);
   const AttentionShape shape{.element = ElementType::bf16, .dim = 128, .value_dim = 128, .q_block = 128, .kv_block = 128};
   const AttentionConfig config = choose_config(shape, Target::sm_90a());
-  const int registers = config.block_m / (32 * config.num_warps);                      // per column of a tile
-  const int masked = 2 * registers * config.block_n, rescaled = registers * config.padded_value_dim;
+  const int threads = 32 * config.num_warps;
+  const int masked = 2 * config.block_m * config.block_n / threads, rescaled = config.block_m * config.padded_value_dim / threads;
   CHECK(count("selp.f32") <= masked + rescaled + 24);                             // and a few per row
   CHECK(count("selp.b64") == 0);
 }

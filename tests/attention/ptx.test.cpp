@@ -148,6 +148,12 @@ TEST_CASE("PTX of attention: f16, documents and a score mod, dims that are padde
   check_ptx<f16>({1, 1, 2, 2, 100, 100, 24, 40}, scores::alibi(2), masks::document(ids), {.q_block = 32, .kv_block = 64});
 }
 
+TEST_CASE("PTX of attention: products of warpgroups") {
+  const Tensor<i32> ids = document_ids(Device::host(), 200, 4, 70);
+  check_ptx<bf16>({1, 1, 2, 1, 150, 200, 128, 64}, same_score, masks::document(ids), {.q_block = 128, .kv_block = 128}, Target::sm_90a());
+  check_ptx<f16>({1, 1, 1, 1, 200, 140, 64, 128}, scores::alibi(2), masks::causal, {.q_block = 128, .kv_block = 64}, Target::sm_90a());
+}
+
 TEST_CASE("PTX of attention: f32") { check_ptx<f32>({1, 1, 3, 1, 40, 70, 32, 32}, scores::softcap(5), masks::causal, {.q_block = 32, .kv_block = 32}); }
 
 TEST_CASE("PTX of attention: tiles that are no multiple of 16") {

@@ -66,6 +66,8 @@ struct Case {
   int num_warps = 4;
   double tolerance = 1e-5;
   bool aligned = true;
+  Target target = Target::sm_80();
+  const char* uses = "";                 // what the PTX must contain
 };
 
 ir::Parameter view_parameter(const char* name, const std::pair<ElementType, Shape>& tensor, bool read_only, bool aligned) {
@@ -101,7 +103,8 @@ template <class Body> void agree(const Case& c, Body body) {
   add_view(reference, expected);
   const HostProgram program{{0, 0, 0}, {1, 1, 1}};
   test::interpret(function, reference.data(), program);
-  const CompiledKernel kernel = compile(function, Target::sm_80(), {.line_info = false, .binary = false});
+  const CompiledKernel kernel = compile(function, c.target, {.line_info = false, .binary = false});
+  CHECK(kernel.ptx_text.find(c.uses) != std::string::npos);
   const std::vector<std::uint64_t> initial = got.bytes;
   for (bool last_warp_first : {false, true}) {
     std::copy(initial.begin(), initial.end(), got.bytes.begin());
@@ -166,6 +169,32 @@ TEST_CASE("dot: tf32, a loop of any number of stages, a ragged end") {
           store(b, v[2], b.results(loop)[0]);
         });
       }
+    }
+  }
+}
+
+TEST_CASE("dot: warpgroups read their operands from shared memory") {
+  struct Sizes { int m, n, warps, stages; };
+  for (const Sizes s : {Sizes{64, 64, 4, 2}, {128, 128, 8, 3}, {128, 64, 4, 2}, {256, 192, 8, 2}}) {
+    for (const bool turned : {false, true}) {
+      CAPTURE(s.m);
+      CAPTURE(s.n);
+      CAPTURE(turned);
+      constexpr int depth = 200;
+      const Shape right = turned ? Shape{s.n - 8, depth} : Shape{depth, s.n - 8};
+      agree({.inputs = {{ElementType::bf16, {s.m - 3, depth}}, {ElementType::bf16, right}}, .output = {ElementType::f32, {s.m - 3, s.n - 8}}, .num_warps = s.warps,
+             .tolerance = 2e-3, .target = Target::sm_90a(), .uses = "wgmma.mma_async"}, [&](Builder& b, auto& v) {
+        auto number = [&](std::int64_t x) { return b.constant(ElementType::i32, x); };
+        const ir::OperationId loop = b.for_loop(number(0), number(depth), number(64), {b.splat(Type::tile(ElementType::f32, {s.m, s.n}), 0.0)},
+                                                {{ir::AttributeName::stages, std::int64_t{s.stages}}});
+        const ir::BlockId here = b.insertion_block();
+        b.set_insertion_block(b.function().operation(loop).blocks[0]);
+        const Value k = b.argument(loop, 0, 0), sum = b.argument(loop, 0, 1), x = b.view_load(v[0], {number(0), k}, {s.m, 64});
+        Value y = turned ? b.transpose(b.view_load(v[1], {number(0), k}, {s.n, 64})) : b.view_load(v[1], {k, number(0)}, {64, s.n});
+        b.yield({b.dot(x, y, sum)});
+        b.set_insertion_block(here);
+        store(b, v[2], b.results(loop)[0]);
+      });
     }
   }
 }

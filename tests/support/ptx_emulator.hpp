@@ -76,8 +76,7 @@ class PtxEmulator {
   void parse(const std::string& ptx) {
     std::istringstream in(ptx);
     std::string line;
-    bool inside = false;
-    std::vector<std::pair<std::size_t, std::string>> pending;
+    int depth = 0;
     while (std::getline(in, line)) {
       if (const auto comment = line.find("//"); comment != std::string::npos) line.resize(comment);
       line = trim(line);
@@ -87,9 +86,9 @@ class PtxEmulator {
         if (name.back() == ',') name.pop_back();
         parameters_[name] = static_cast<int>(parameters_.size());
       }
-      if (line == "{") { inside = true; continue; }
-      if (line == "}") inside = false;
-      if (!inside || line.empty() || line[0] == '.') continue;
+      if (line == "{") { ++depth; continue; }
+      if (line == "}") { --depth; continue; }
+      if (depth == 0 || line.empty() || line[0] == '.') continue;
       if (line.back() == ':') { labels_[line.substr(0, line.size() - 1)] = code_.size(); continue; }
       parse_instruction(line);
     }
@@ -181,7 +180,7 @@ class PtxEmulator {
     }
   }
 
-  static bool joins_warp(const Instruction& i) { return i.name == "shfl" || i.name == "vote" || i.name == "mma" || i.name == "ldmatrix"; }
+  static bool joins_warp(const Instruction& i) { return i.name == "shfl" || i.name == "vote" || i.name == "mma" || i.name == "wgmma" || i.name == "ldmatrix"; }
 
   void run_warp(int warp) {
     const int first = 32 * warp;
@@ -367,6 +366,54 @@ class PtxEmulator {
         for (int k = 0; k < depth; ++k) sum += a[row][k] * b[k][column];
         reg(active[lane], i.operands[0].items[r].slot) = floating ? float_bits(sum, "f32") : cut(static_cast<std::uint64_t>(static_cast<std::int64_t>(sum)), 32);
       }
+  }
+
+  /// A warp's 16 rows of a warpgroup's product. Operands in shared memory lie in panels of 128 bytes with the 128-byte swizzle.
+  void wgmma(const Instruction& i, const std::vector<int>& active) {
+    whole_warp(active);
+    if (i.parts[0] != "mma_async") return;   // fence, commit_group, wait_group: products are done at once here
+    const std::string type = i.parts.back(), shape = i.parts[3];
+    const int columns = std::stoi(shape.substr(shape.find('n') + 1));
+    const int first_row = active[0] / 32 % 4 * 16;
+    const bool b_transposed = i.operands.back().value == 1;
+    struct Panels {
+      std::uint64_t start, panel, group;
+      explicit Panels(std::uint64_t bits) : start((bits & 0x3fff) << 4), panel((bits >> 16 & 0x3fff) << 4), group((bits >> 32 & 0x3fff) << 4) {
+        if (bits >> 62 != 1) throw std::runtime_error("a matrix descriptor without the 128-byte swizzle");
+      }
+      static std::uint64_t swizzled(std::uint64_t address) { return address ^ (address >> 7 & 7) << 4; }
+      std::uint64_t at(int row, int k) const { return swizzled(start + row / 8 * group + row % 8 * 128 + k * 2); }
+      std::uint64_t transposed_at(int row, int k) const { return swizzled(start + row / 64 * panel + k / 8 * group + k % 8 * 128 + row % 64 * 2); }
+    };
+    auto element = [&](std::uint64_t address) {
+      std::uint16_t bits;
+      std::memcpy(&bits, shared(address, 2), 2);
+      return number(bits, type);
+    };
+    double a[16][16];
+    const Operand& left = i.operands[1];
+    if (left.kind == Operand::vector) {
+      for (int lane = 0; lane < 32; ++lane)
+        for (int r = 0; r < 4; ++r)
+          for (int k = 0; k < 2; ++k)
+            a[lane / 4 + 8 * (r % 2)][lane % 4 * 2 + k + 8 * (r / 2)] = number(get(active[lane], left.items[r]) >> (16 * k) & 0xffff, type);
+    } else {
+      const Panels panels(get(active[0], left));
+      for (int row = 0; row < 16; ++row)
+        for (int k = 0; k < 16; ++k) a[row][k] = element(panels.at(first_row + row, k));
+    }
+    const Panels panels(get(active[0], i.operands[2]));
+    for (int column = 0; column < columns; ++column) {
+      double b[16];
+      for (int k = 0; k < 16; ++k) b[k] = element(b_transposed ? panels.transposed_at(column, k) : panels.at(column, k));
+      for (int row = 0; row < 16; ++row) {
+        const int lane = row % 8 * 4 + column % 8 / 2, item = column / 8 * 4 + row / 8 * 2 + column % 2;
+        std::uint64_t& place = reg(active[lane], i.operands[0].items[item].slot);
+        double sum = i.operands[3].value ? number(place, "f32") : 0;   // scale-d
+        for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k];
+        place = float_bits(sum, "f32");
+      }
+    }
   }
 
   void async_copy(const Instruction& i, const std::vector<int>& active) {
@@ -615,9 +662,11 @@ class PtxEmulator {
     if (n == "ld" || n == "st") return access(i, active, n == "ld");
     if (n == "ldmatrix") return ldmatrix(i, active);
     if (n == "mma") return mma(i, active);
+    if (n == "wgmma") return wgmma(i, active);
     if (n == "cp") return async_copy(i, active);
     if (n == "shfl") return shuffle(i, active);
     if (n == "vote") return vote(i, active);
+    if (n == "fence") return;                // threads run in order here
     if (n == "atom" || n == "red") return atomic(i, active);
     for (int t : active) {
       if (n == "bra") state_[t].pc = i.operands[0].value;

@@ -14,7 +14,7 @@ namespace {
 using ir::AttributeName;
 using ir::Opcode;
 
-constexpr std::int64_t alignment = 128;
+constexpr std::int64_t alignment = 1024;   // of a swizzle
 
 /// Something that needs bytes from the operation numbered `first` to the one numbered `last`.
 struct Request {

@@ -15,7 +15,7 @@ class AsyncCopy {
   AsyncCopy(Lowering& l, const ir::Operation& operation)
       : l_(l), operation_(operation), buffer_(l.type(operation.operands[0])), shape_(shared_shape(l.f, operation.operands[0])),
         view_(l.views.at(operation.operands[2].index)), rank_(buffer_.rank), lead_(static_cast<int>(view_.sizes.size()) - rank_),
-        threads_(l.f.num_warps * lanes_per_warp), chunks_(shape_.pitch / 16), per_chunk_(16 / shape_.element_bytes),
+        threads_(l.f.num_warps * lanes_per_warp), chunks_(shape_.panels * shape_.pitch / 16), per_chunk_(16 / shape_.element_bytes),
         unit_(element_type(l, buffer_.element)) {}
 
   void run() {
@@ -54,8 +54,10 @@ class AsyncCopy {
 
   /// Where the chunk lies in its stage.
   llvm::Value* place_of(llvm::Value* row, llvm::Value* chunk) {
-    llvm::Value* place = l_.b.CreateMul(chunk, number(16));
+    const int across = shape_.pitch / 16;   // chunks of a panel's row
+    llvm::Value* place = l_.b.CreateMul(shape_.panels > 1 ? l_.b.CreateURem(chunk, number(across)) : chunk, number(16));
     if (shape_.group > 1) place = l_.b.CreateXor(place, swizzle_key(l_, shape_, row));
+    if (shape_.panels > 1) place = l_.b.CreateAdd(place, l_.b.CreateMul(l_.b.CreateUDiv(chunk, number(across)), number(shape_.panel_bytes)));
     return l_.b.CreateAdd(place, l_.b.CreateMul(row, number(shape_.pitch)));
   }
 
@@ -81,7 +83,7 @@ class AsyncCopy {
   /// operands are known: outside the loop, usually.
   void copy_rows(int row_step) {
     const int row_operand = 3 + lead_;
-    CopyThread& thread = l_.copy_threads[{chunks_, shape_.element_bytes, shape_.group}];
+    CopyThread& thread = l_.copy_threads[{chunks_, shape_.element_bytes, shape_.group, shape_.panel_bytes}];
     if (!thread.row) {
       llvm::IRBuilder<>::InsertPointGuard guard(l_.b);
       l_.b.SetInsertPoint(l_.prologue);

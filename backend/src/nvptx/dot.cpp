@@ -8,6 +8,7 @@
 #include "nvptx/matmul.hpp"
 #include "nvptx/scratch.hpp"
 #include "nvptx/shared.hpp"
+#include "nvptx/wgmma.hpp"
 
 namespace flextile::backend {
 namespace {
@@ -230,6 +231,7 @@ void lower_fma(Lowering& l, const ir::Operation& operation) {
 void lower_dot(Lowering& l, const ir::Operation& operation) {
   const MatrixInstruction instruction = instruction_of(operation);
   if (instruction.name == "fma") lower_fma(l, operation);
+  else if (instruction.name == "wgmma") lower_wgmma(l, operation);
   else lower_mma(l, operation, instruction);
 }
 

@@ -169,12 +169,26 @@ WarpGrid warp_grid(int m, int n, int num_warps, bool rows_only) {
   return best;
 }
 
+namespace {
+
+/// Rows from one 16-row block of a warp to its next.
+int row_repeat(WarpGrid grid) { return grid.warpgroups ? 64 : 16; }
+
+/// Where the warps' rows start, `rows` blocks of 16 to a warp.
+std::vector<Digit> warp_rows(WarpGrid grid, int rows) {
+  if (!grid.warpgroups) return {{grid.rows, 0, 16 * rows}};
+  return {{4, 0, 16}, {grid.rows / 4, 0, 64 * rows}};
+}
+
+}  // namespace
+
 Layout accumulator_layout(int m, int n, int num_warps, WarpGrid grid) {
   const int rows = m / 16 / grid.rows, columns = n / 8 / grid.columns;   // instructions per warp
   Layout result;
-  result.registers = {{2, 1, 1}, {2, 0, 8}, {columns, 1, 8}, {rows, 0, 16}};
+  result.registers = {{2, 1, 1}, {2, 0, 8}, {columns, 1, 8}, {rows, 0, row_repeat(grid)}};
   result.lanes = {{4, 1, 2}, {8, 0, 1}};
-  result.warps = {{grid.rows, 0, 16 * rows}, {grid.columns, 1, 8 * columns}};
+  result.warps = warp_rows(grid, rows);
+  result.warps.push_back({grid.columns, 1, 8 * columns});
   fill_up(result.warps, num_warps);
   return canonical(result);
 }
@@ -182,9 +196,10 @@ Layout accumulator_layout(int m, int n, int num_warps, WarpGrid grid) {
 Layout left_operand_layout(int m, int k, int num_warps, WarpGrid grid, int packed) {
   const int rows = m / 16 / grid.rows;
   Layout result;
-  result.registers = {{packed, 1, 1}, {2, 0, 8}, {2, 1, 4 * packed}, {k / (8 * packed), 1, 8 * packed}, {rows, 0, 16}};
+  result.registers = {{packed, 1, 1}, {2, 0, 8}, {2, 1, 4 * packed}, {k / (8 * packed), 1, 8 * packed}, {rows, 0, row_repeat(grid)}};
   result.lanes = {{4, 1, packed}, {8, 0, 1}};
-  result.warps = {{grid.rows, 0, 16 * rows}, {grid.columns, -1, 0}};
+  result.warps = warp_rows(grid, rows);
+  result.warps.push_back({grid.columns, -1, 0});
   fill_up(result.warps, num_warps);
   return canonical(result);
 }

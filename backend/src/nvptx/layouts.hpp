@@ -33,10 +33,12 @@ Layout replicated_layout(const Shape& shape, int num_warps);
 /// Neighbouring threads hold neighbouring runs of `vector` elements of the axis `fastest` (-1: the last one).
 Layout blocked_layout(const Shape& shape, int num_warps, int vector, int fastest = -1);
 
-/// How the warps of a program share an M x N accumulator: rows * columns divides the number of warps.
+/// How the warps of a program share an M x N accumulator: rows * columns divides the number of warps. The 16-row blocks of a
+/// warp are neighbours; in warpgroups the four warps of a group hold 64 neighbouring rows, which then repeat.
 struct WarpGrid {
   int rows = 1;
   int columns = 1;
+  bool warpgroups = false;
 };
 WarpGrid warp_grid(int m, int n, int num_warps, bool rows_only);
 /// The accumulator of mma.sync m16n8 over an M x N tile (M a multiple of 16, N of 8).

@@ -12,6 +12,7 @@
 #include "llvm/machine.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/nvptx.hpp"
+#include "nvptx/wgmma.hpp"
 #include "nvptx/scratch.hpp"
 
 namespace flextile::backend {
@@ -254,6 +255,7 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   l.registers.resize(function.value_count());
   l.places.resize(function.value_count());
   l.facts = index_facts(function);
+  l.async_proxy = uses_wgmma(function);
   build(l, options);
   verify_module(module);
   optimise(module, target);

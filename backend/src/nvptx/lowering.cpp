@@ -125,7 +125,11 @@ llvm::Value* assembly(Lowering& l, llvm::Type* result, const std::string& text, 
   return instruction;
 }
 
-void barrier(Lowering& l) { call(l, llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {l.b.getInt32(0)}); }
+void barrier(Lowering& l) {
+  // Each thread's own writes, and copies that have landed, before anybody's wgmma.
+  if (l.async_proxy) assembly(l, l.b.getVoidTy(), "fence.proxy.async.shared::cta;", "", {}, true);
+  call(l, llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {l.b.getInt32(0)});
+}
 
 llvm::Value* shuffle_xor(Lowering& l, llvm::Value* value, int mask) {
   llvm::Type* type = value->getType();

@@ -2,6 +2,7 @@
 #pragma once
 #include <string_view>
 
+#include <flextile/backend/target.hpp>
 #include <flextile/ir/function.hpp>
 
 #include "nvptx/layouts.hpp"
@@ -17,6 +18,10 @@ struct MatrixInstruction {
 
 /// The instruction that a dot's attribute names; name "fma" stands for scalar multiply-adds.
 MatrixInstruction instruction_of(const ir::Operation& dot);
+/// Hopper's products of warpgroups: sm_90a alone.
+bool has_wgmma(const Target& target);
+/// A constant 0.
+bool is_zero(const ir::Function& function, ir::Value value);
 /// What select_matmul picks for a dot.
 MatrixInstruction pick_instruction(const ir::Function& function, const ir::Operation& dot);
 

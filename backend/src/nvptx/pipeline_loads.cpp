@@ -33,13 +33,15 @@ using ir::OperationId;
 using ir::Type;
 using ir::Value;
 
-/// A tile outside a pipelined loop stays in registers up to this many 32-bit registers per thread.
-constexpr std::int64_t kept_registers = 32;
+/// A tile outside a pipelined loop stays in registers up to this many 32-bit registers per thread; where products of
+/// warpgroups can read it from shared memory, it stays there.
+constexpr std::int64_t most_kept_registers = 32;
 
 class Pipeline {
  public:
   /// Rings get at most `most_stages`.
-  Pipeline(const Function& source, std::int64_t most_stages) : f_(source), facts_(index_facts(source)), most_stages_(most_stages) {}
+  Pipeline(const Function& source, std::int64_t most_stages, std::int64_t kept_registers)
+      : f_(source), facts_(index_facts(source)), most_stages_(most_stages), kept_registers_(kept_registers) {}
 
   Function run() {
     walk_loops(f_.body());
@@ -329,7 +331,7 @@ class Pipeline {
     }
     Order wait;
     emit_wait(wait, block, newer);
-    const bool kept = type.elements() * byte_size(type.element) / 4 / (lanes_per_warp * f_.num_warps) <= kept_registers && used_deeper(load.results[0], block) && !feeds_scalar_dot(load.results[0]);
+    const bool kept = type.elements() * byte_size(type.element) / 4 / (lanes_per_warp * f_.num_warps) <= kept_registers_ && used_deeper(load.results[0], block) && !feeds_scalar_dot(load.results[0]);
     if (kept) {
       const Value read = emit_value(wait, block, Opcode::shared_load, {buffer, stage}, type);
       for (OperationId user : users(load.results[0])) substitute(user, load.results[0], read);
@@ -424,6 +426,7 @@ class Pipeline {
   Function f_;
   std::vector<IndexFacts> facts_;
   std::int64_t most_stages_;
+  std::int64_t kept_registers_;
   ir::Location location_;
 };
 
@@ -452,7 +455,7 @@ ir::Function pipeline_loads(const ir::Function& function, const Target& target) 
     if (operation.opcode == Opcode::for_) stages = std::max(stages, operation.attributes.integer(AttributeName::stages, 1));
   }
   for (stages = std::min<std::int64_t>(stages, 16); stages >= 1; --stages) {
-    Function result = Pipeline(function, stages).run();
+    Function result = Pipeline(function, stages, has_wgmma(target) ? 0 : most_kept_registers).run();
     if (buffer_bytes(result) + reserve <= shared_memory_limit(target)) return result;
   }
   return function;

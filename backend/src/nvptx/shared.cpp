@@ -89,6 +89,11 @@ llvm::Value* stage_bytes(Lowering& l, const SharedShape& shape, ir::Value stage)
 
 llvm::Value* element_address(Lowering& l, const SharedShape& shape, llvm::Value* stage, RowColumn at) {
   llvm::Value* bytes = l.b.CreateMul(at.column, l.b.getInt32(shape.element_bytes));
+  if (shape.panels > 1) {
+    llvm::Value* panel = l.b.CreateMul(l.b.CreateUDiv(bytes, l.b.getInt32(shape.pitch)), l.b.getInt32(shape.panel_bytes));
+    stage = l.b.CreateAdd(stage, panel);
+    bytes = l.b.CreateURem(bytes, l.b.getInt32(shape.pitch));
+  }
   if (shape.group > 1) bytes = l.b.CreateXor(bytes, swizzle_key(l, shape, at.row));
   bytes = l.b.CreateAdd(l.b.CreateAdd(bytes, l.b.CreateMul(at.row, l.b.getInt32(shape.pitch))), stage);
   return shared_address(l, shape.base, bytes);
@@ -105,6 +110,11 @@ SharedShape shared_shape(const ir::Function& function, ir::Value buffer) {
   if (alloc.attributes.integer(AttributeName::swizzle) != 0 && result.pitch % 16 == 0) {
     result.group = std::gcd(result.pitch / 16, 8);
     result.divisor = 8 / result.group;
+    if (result.pitch % 128 == 0) {
+      result.panels = result.pitch / 128;
+      result.panel_bytes = static_cast<int>(type.elements() * result.element_bytes) / result.panels;
+      result.pitch = 128;
+    }
   }
   return result;
 }
@@ -159,9 +169,22 @@ Registers FragmentReader::read(int outer, int inner, bool pair) {
   const int row = transposed_ ? inner : outer;
   const int column = 2 * (transposed_ ? outer : inner);
   const int span = 16 * shape_.group;
-  llvm::Value* place = chunk_ ? b.CreateXor(chunk_, b.getInt32(column % span)) : b.CreateXor(b.CreateAdd(column_, b.getInt32(column)), key_);
-  llvm::Value* address = shared_address(l_, shape_.base + static_cast<std::int64_t>(row) * shape_.pitch + (chunk_ ? column - column % span : 0),
-                                        b.CreateAdd(row_start_, place));
+  llvm::Value* place = nullptr;
+  std::int64_t fixed = shape_.base + static_cast<std::int64_t>(row) * shape_.pitch;
+  if (chunk_) {
+    place = b.CreateXor(chunk_, b.getInt32(column % span));
+    fixed += shape_.panels > 1 ? static_cast<std::int64_t>(column / shape_.pitch) * shape_.panel_bytes : column - column % span;
+  } else {
+    llvm::Value* bytes = b.CreateAdd(column_, b.getInt32(column));
+    llvm::Value* panel = nullptr;
+    if (shape_.panels > 1) {
+      panel = b.CreateMul(b.CreateUDiv(bytes, b.getInt32(shape_.pitch)), b.getInt32(shape_.panel_bytes));
+      bytes = b.CreateURem(bytes, b.getInt32(shape_.pitch));
+    }
+    place = b.CreateXor(bytes, key_);
+    if (panel) place = b.CreateAdd(place, panel);
+  }
+  llvm::Value* address = shared_address(l_, fixed, b.CreateAdd(row_start_, place));
   using namespace llvm::Intrinsic;
   const ID id = pair ? (transposed_ ? nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16 : nvvm_ldmatrix_sync_aligned_m8n8_x4_b16)
                      : (transposed_ ? nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16 : nvvm_ldmatrix_sync_aligned_m8n8_x2_b16);

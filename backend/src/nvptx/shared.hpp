@@ -7,10 +7,13 @@ namespace flextile::backend {
 
 /// A stage of a buffer: rows of `pitch` bytes. With a swizzle, 16-byte chunk c of row r lies at chunk c ^ key(r) of its
 /// row, so that the eight rows that ldmatrix reads at once lie in different banks. key(r) = r / divisor % group.
+/// Swizzled rows of several 128 bytes are cut into panels of 128 bytes, one after the other, as wgmma and TMA want them.
 struct SharedShape {
   std::int64_t base = 0;
   int stage_bytes = 0;
-  int pitch = 0;
+  int pitch = 0;           // from row to row of a panel; 128 where there are several
+  int panels = 1;
+  int panel_bytes = 0;     // from panel to panel
   int divisor = 1;
   int group = 1;
   int element_bytes = 2;

@@ -36,8 +36,8 @@ struct AttentionConfig {
   bool operator==(const AttentionConfig&) const = default;
 };
 
-/// The library's own choice for a target. `block_m` and `block_n` greater than 0 are limits that the caller sets.
-AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m = 0, int block_n = 0);
+/// The library's own choice for a target. `block_m`, `block_n` and `num_warps` greater than 0 are limits that the caller sets.
+AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m = 0, int block_n = 0, int num_warps = 0);
 
 /// "block 128x32, 1x4 parts of 128x32, dims 128/128, 4 warps, 3 stages"
 std::string to_string(const AttentionConfig& config);

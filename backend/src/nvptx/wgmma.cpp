@@ -1,0 +1,128 @@
+// A dot as one batch of wgmma: every K step of 64 rows, issued together and waited for at once.
+//
+// Operands in shared memory are named by descriptors of their swizzled panels (SharedShape):
+//   K is the last axis:      8 rows of 128 bytes are a group, groups follow at 1,024 bytes; 16 elements of K are 32 bytes on
+//   K is the first axis:     (B only) the panel's 64 columns are read transposed; 16 elements of K are 2,048 bytes on, the
+//                            next 64 columns lie one panel further
+#include <algorithm>
+
+#include "nvptx/wgmma.hpp"
+
+#include "nvptx/matmul.hpp"
+#include "nvptx/shared.hpp"
+
+namespace flextile::backend {
+namespace {
+
+using ir::AttributeName;
+
+constexpr const char* upper_word = "0x40000040";   // groups of 1,024 bytes, a swizzle of 128 bytes
+
+/// The low word of an operand's descriptor, and how it moves.
+struct Descriptor {
+  llvm::Value* low = nullptr;
+  int panel_units = 0;     // 16-byte units from panel to panel
+  bool transposed = false;
+
+  /// Units from the first K step of 16 elements to step `k`.
+  int at(int k) const { return transposed ? 128 * k : k / 4 * panel_units + k % 4 * 2; }
+};
+
+/// The operand from `row` on, which lies in a panel's rows.
+Descriptor descriptor(Lowering& l, const FragmentSource& source, llvm::Value* row) {
+  const SharedShape shape = shared_shape(l.f, source.load->operands[0]);
+  llvm::Value* bytes = stage_bytes(l, shape, source.load->operands[1]);
+  if (row) bytes = l.b.CreateAdd(bytes, l.b.CreateMul(row, l.b.getInt32(shape.pitch)));
+  llvm::Value* address = l.b.CreatePtrToInt(shared_address(l, shape.base, bytes), l.b.getInt32Ty());
+  Descriptor result{l.b.CreateLShr(l.b.CreateAnd(address, l.b.getInt32(0x3ffff)), l.b.getInt32(4)), shape.panel_bytes / 16, source.transposed};
+  if (source.transposed) result.low = l.b.CreateOr(result.low, l.b.getInt32(result.panel_units << 16));
+  return result;
+}
+
+/// Four words per K step: rows g and g + 8 of K 0..7, then of K 8..15.
+Registers packed_words(Lowering& l, const Registers& elements) {
+  Registers words;
+  for (std::size_t i = 0; i < elements.size(); i += 2) {
+    llvm::Value* pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(elements[i]->getType(), 2));
+    for (std::uint64_t k : {0, 1}) pair = l.b.CreateInsertElement(pair, elements[i + k], k);
+    words.push_back(l.b.CreateBitCast(pair, l.b.getInt32Ty()));
+  }
+  return words;
+}
+
+std::string list(int first, int count) {
+  std::string text = "{";
+  for (int i = 0; i < count; ++i) text += (i ? ",$" : "$") + std::to_string(first + i);
+  return text + "}";
+}
+
+}  // namespace
+
+bool uses_wgmma(const ir::Function& function) {
+  for (std::uint32_t i = 0; i < function.operation_count(); ++i) {
+    const ir::Operation& operation = function.operation({i});
+    if (operation.opcode == ir::Opcode::dot && operation.attributes.string(AttributeName::instruction) == "wgmma") return true;
+  }
+  return false;
+}
+
+void lower_wgmma(Lowering& l, const ir::Operation& operation) {
+  const ir::Type& type = l.type(operation.results[0]);
+  const ir::Type& left_type = l.type(operation.operands[0]);
+  const int columns = type.extents[1], steps = left_type.extents[1] / 16, blocks = type.extents[0] / (16 * l.f.num_warps);
+  const FragmentSource left = fragment_source(l.f, operation, 0), right = fragment_source(l.f, operation, 1);
+  const Descriptor b = descriptor(l, right, nullptr);
+  const Registers words = left.load ? Registers{} : packed_words(l, l.of(operation.operands[0]));
+  const std::string kind(name(left_type.element));
+  Registers sums = l.of(operation.operands[2]);
+  const int count = columns / 2;
+  const bool fresh = is_zero(l.f, operation.operands[2]);     // then the first step ignores what is in the registers
+  llvm::Value* group = l.b.CreateLShr(l.warp, l.b.getInt32(2));
+  for (int block = 0; block < blocks; ++block) {
+    // A warpgroup holds 64 neighbouring rows per block; its blocks follow one another.
+    llvm::Value* row = l.b.CreateAdd(l.b.CreateMul(group, l.b.getInt32(64 * blocks)), l.b.getInt32(64 * block));
+    Registers arguments;
+    std::string constraints;
+    for (int i = 0; i < count; ++i) constraints += "=f,";
+    int next = count;                                          // number of the operand that comes next
+    if (!fresh) {
+      arguments.assign(sums.begin() + block * count, sums.begin() + (block + 1) * count);
+      for (int i = 0; i < count; ++i) constraints += std::to_string(i) + ",";
+      next += count;
+    }
+    const int first_a = next;
+    Descriptor a;
+    if (left.load) {
+      a = descriptor(l, left, row);
+      arguments.push_back(a.low);
+      constraints += "r,";
+      ++next;
+    } else {
+      arguments.insert(arguments.end(), words.begin() + block * 4 * steps, words.begin() + (block + 1) * 4 * steps);
+      for (int i = 0; i < 4 * steps; ++i) constraints += "r,";
+      next += 4 * steps;
+    }
+    arguments.push_back(b.low);
+    constraints += "r";
+    std::string text = "{\n\t.reg .b32 %a_low, %b_low;\n\t.reg .b64 %a_at, %b_at;\n\twgmma.fence.sync.aligned;\n";
+    for (int k = 0; k < steps; ++k) {
+      std::string source;
+      if (left.load) {
+        text += "\tadd.u32 %a_low, $" + std::to_string(first_a) + ", " + std::to_string(a.at(k)) + ";\n\tmov.b64 %a_at, {%a_low, " + upper_word + "};\n";
+        source = "%a_at";
+      } else {
+        source = list(first_a + 4 * k, 4);
+      }
+      text += "\tadd.u32 %b_low, $" + std::to_string(next) + ", " + std::to_string(b.at(k)) + ";\n\tmov.b64 %b_at, {%b_low, " + upper_word + "};\n";
+      text += "\twgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + kind + "." + kind + " " + list(0, count) + ", " + source +
+              ", %b_at, " + (fresh && k == 0 ? "0" : "1") + ", 1, 1, " + (left.load ? "0, " : "") + (b.transposed ? "1" : "0") + ";\n";
+    }
+    text += "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;\n\t}";
+    auto* result = llvm::StructType::get(l.b.getContext(), std::vector<llvm::Type*>(count, l.b.getFloatTy()));
+    llvm::Value* product = assembly(l, result, text, constraints, arguments, true);
+    for (int i = 0; i < count; ++i) sums[block * count + i] = l.b.CreateExtractValue(product, static_cast<unsigned>(i));
+  }
+  l.of(operation.results[0]) = sums;
+}
+
+}  // namespace flextile::backend
