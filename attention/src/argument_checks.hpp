@@ -7,6 +7,9 @@
 
 namespace flextile::attention {
 
+/// The most positions of a query or key: the indices of a tile that reaches past the end are i32 too.
+inline constexpr std::int64_t longest = 0x7fffffff - 511;
+
 /// "a bf16 tensor of 2x8x1024x64 on the host", "an f32 scalar on CUDA device 0"
 std::string describe(const ir::TensorHandle& tensor);
 /// "the host", "CUDA device 0"

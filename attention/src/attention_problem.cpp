@@ -35,6 +35,8 @@ void check_tensors(const AttentionProblem& p) {
       refuse(caller, std::string(names[i]) + " is " + describe(*others[i]) + ": it must have 4 axes (batch, kv heads, length, head dim)");
 }
 
+constexpr float largest_scale = 1e38f;      // times log2(e) it is still a number
+
 void check_sizes(const AttentionProblem& p) {
   const char* axes[] = {"batch", "heads", "length", "head dim"};
   const ir::TensorHandle* tensors[] = {&p.query, &p.key, &p.value};
@@ -42,7 +44,7 @@ void check_sizes(const AttentionProblem& p) {
   for (int t = 0; t < 3; ++t)
     for (int axis = 0; axis < 4; ++axis) {
       const std::int64_t size = tensors[t]->sizes[axis];
-      const std::int64_t most = axis == 3 ? 256 : 0x7fffffff;
+      const std::int64_t most = axis == 3 ? 256 : axis == 2 ? longest : 0x7fffffff;
       if (size < 1 || size > most)
         refuse(caller, std::string(names[t]) + " has " + axes[axis] + " " + text(size) + ": it must be from 1 to " + text(most));
     }
@@ -100,7 +102,8 @@ AttentionProblem check_problem(const ir::TensorHandle& query, const ir::TensorHa
   p.batch = query.sizes[0], p.heads = query.sizes[1], p.q_len = query.sizes[2], p.dim = query.sizes[3];
   p.kv_heads = key.sizes[1], p.kv_len = key.sizes[2], p.value_dim = value.sizes[3];
   check_sizes(p);
-  if (options.scale && !std::isfinite(*options.scale)) refuse(caller, "scale is " + std::to_string(*options.scale) + ": it must be finite");
+  if (options.scale && !(std::abs(*options.scale) <= largest_scale))
+    refuse(caller, "scale is " + std::to_string(*options.scale) + ": it must be finite, and at most 1e38 in magnitude");
   p.scale = options.scale ? *options.scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(p.dim)));
   if (mask) check_mask(p);
   if (score) check_captures(*score, "score_mod", query.device);

@@ -143,7 +143,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
       // once that has grown past it by `slack`: until then no weight exceeds 2^slack and nothing needs rescaling.
       AnyTile step_max = max(s, 1);
       AnyTile level = scale_late ? AnyTile(step_max * factor) : step_max;
-      AnyTile grown = unlikely(level > reference + slack);
+      AnyTile grown = unlikely(level - reference > slack);
       AnyTile shrink = where(grown, exp2(reference - level), 1.0f);
       reference = where(grown, level, reference);
       acc = where(column(grown), acc * column(shrink), acc);

@@ -17,8 +17,8 @@ void check_range(const std::string& caller, const char* option, std::int64_t val
 void check_mask_options(const BlockMaskOptions& options, const std::string& caller) {
   check_range(caller, "batch", options.batch, 1, most);
   check_range(caller, "heads", options.heads, 1, most);
-  check_range(caller, "q_len", options.q_len, 1, most);
-  check_range(caller, "kv_len", options.kv_len, 1, most);
+  check_range(caller, "q_len", options.q_len, 1, longest);
+  check_range(caller, "kv_len", options.kv_len, 1, longest);
   check_range(caller, "q_block", options.q_block, 8, 256);
   check_range(caller, "kv_block", options.kv_block, 8, 256);
   check_range(caller, "workspace", options.workspace, 1024, std::int64_t(1) << 40);

@@ -57,6 +57,8 @@ TEST_CASE("shapes of query, key and value") {
   CHECK(says(refusal([&] { flex_attention(q, k, v, {.scale = std::numeric_limits<float>::infinity()}); }), {"scale is", "finite"}));
   CHECK(says(refusal([&] { flex_attention(q, k, v, {.block_m = 5}); }), {"block_m is 5", "16 to 256"}));
   CHECK(says(refusal([&] { flex_attention(q, k, v, {.num_warps = 3}); }), {"num_warps is 3"}));
+  CHECK(says(refusal([&] { flex_attention(q, k, v, {.scale = -2e38f}); }), {"scale is", "1e38"}));
+  CHECK(says(refusal([&] { create_block_mask(masks::causal, {.q_len = 8, .kv_len = 0x7fffffff, .device = Device::host()}); }), {"kv_len is 2147483647", "2147483136"}));
   CHECK(says(refusal([&] { flex_attention(Tensor<bf16>(), k, v); }), {"query is empty", "default-constructed"}));
   CHECK(says(refusal([&] { flex_attention(q, k, Tensor<bf16>()); }), {"value is empty", "default-constructed"}));
   CHECK(says(refusal([&] { flex_attention(q, k, v).lse.to_host(); }), {"not asked for", ".return_lse = true"}));

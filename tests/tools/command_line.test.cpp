@@ -49,7 +49,7 @@ TEST_CASE("help teaches by examples") {
 }
 
 TEST_CASE("what is misspelt gets the nearest name and exit code 2") {
-  const std::array<std::array<const char*, 2>, 12> cases = {{
+  const std::array<std::array<const char*, 2>, 13> cases = {{
       {"", "no command is given"},
       {"inspct", "unknown command 'inspct'; did you mean inspect?"},
       {"inspect", "inspect takes the name of one kernel"},
@@ -62,6 +62,7 @@ TEST_CASE("what is misspelt gets the nearest name and exit code 2") {
       {"inspect flex_attention --element bf61", "--element is 'bf61', but must be f32, f16 or bf16; did you mean bf16?"},
       {"inspect flex_attention --lse=1", "--lse takes no value"},
       {"compile /no/such/file.tile", "cannot read '/no/such/file.tile'"},
+      {"compile /tmp", "cannot read '/tmp'"},
   }};
   for (const auto& [arguments, sentence] : cases) {
     CAPTURE(arguments);
@@ -69,6 +70,11 @@ TEST_CASE("what is misspelt gets the nearest name and exit code 2") {
     CHECK(result.code == 2);
     CHECK_MESSAGE(holds(result, sentence), result.text);
   }
+}
+
+TEST_CASE("output that cannot be written is an error") {
+  const Result result = run("devices > /dev/full");
+  CHECK(result.code == 1);
 }
 
 TEST_CASE("wrong names of masks, scores, targets and stages list what there is") {

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -29,7 +30,8 @@ int compile_file(const std::vector<std::string>& arguments) {
     throw UsageError{"compile takes one file of tile IR, but got " + std::to_string(options.positional().size()) + "; flextile compile --help says more"};
   const std::string& path = options.positional()[0];
   std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
-  if (!file) throw UsageError{"compile: cannot read '" + path + "'"};
+  std::error_code unknown;
+  if (!file || std::filesystem::is_directory(path, unknown)) throw UsageError{"compile: cannot read '" + path + "'"};
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const flextile::CompiledKernel kernel =
       flextile::compile(flextile::ir::parse(text), target_of(options), {.keep_stages = wants_stages(options), .binary = wants_binary(options)});

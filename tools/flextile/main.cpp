@@ -68,7 +68,10 @@ int run(const std::vector<std::string>& words) {
 
 int main(int count, char** values) {
   try {
-    return run({values + 1, values + count});
+    const int code = run({values + 1, values + count});
+    if (std::fflush(stdout) == 0) return code;
+    std::fputs("flextile: the output could not be written\n", stderr);
+    return 1;
   } catch (const tool::UsageError& error) {
     return usage_error(error.sentence);
   } catch (const flextile::ArgumentError& error) {
