@@ -10,17 +10,18 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <map>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "ptx_numbers.hpp"
+#include "ptx_program.hpp"
+
 namespace flextile::test {
 
-class PtxEmulator {
+class PtxEmulator : private PtxProgram {
  public:
-  explicit PtxEmulator(const std::string& ptx) { parse(ptx); }
+  explicit PtxEmulator(const std::string& ptx) : PtxProgram(ptx) {}
 
   /// Memory that the kernel may touch.
   void allow(const void* begin, std::size_t bytes) { ranges_.push_back({reinterpret_cast<std::uint64_t>(begin), reinterpret_cast<std::uint64_t>(begin) + bytes}); }
@@ -44,21 +45,6 @@ class PtxEmulator {
   }
 
  private:
-  struct Operand {
-    enum Kind { reg, immediate, label, memory, vector, special } kind = immediate;
-    int slot = -1;
-    std::uint64_t value = 0;      // bits of an immediate, offset of an address
-    std::string text;
-    std::vector<Operand> items;
-  };
-  struct Instruction {
-    std::string name;
-    std::vector<std::string> parts;
-    int predicate = -1;
-    bool negated = false;
-    std::vector<Operand> operands;
-    std::string line;
-  };
   struct Copy { std::uint64_t target, source; unsigned bytes, existing; };
   struct Thread {
     std::size_t pc = 0;
@@ -66,101 +52,6 @@ class PtxEmulator {
     std::vector<Copy> open;
     std::deque<std::vector<Copy>> groups;
   };
-
-  // ---- parsing
-  static std::string trim(const std::string& s) {
-    const auto a = s.find_first_not_of(" \t\r"), b = s.find_last_not_of(" \t\r");
-    return a == std::string::npos ? "" : s.substr(a, b - a + 1);
-  }
-
-  void parse(const std::string& ptx) {
-    std::istringstream in(ptx);
-    std::string line;
-    int depth = 0;
-    while (std::getline(in, line)) {
-      if (const auto comment = line.find("//"); comment != std::string::npos) line.resize(comment);
-      line = trim(line);
-      if (line.rfind(".reqntid", 0) == 0) threads_ = std::stoi(line.substr(9));
-      if (line.rfind(".param", 0) == 0) {
-        std::string name = line.substr(line.find_last_of(" \t") + 1);
-        if (name.back() == ',') name.pop_back();
-        parameters_[name] = static_cast<int>(parameters_.size());
-      }
-      if (line == "{") { ++depth; continue; }
-      if (line == "}") { --depth; continue; }
-      if (depth == 0 || line.empty() || line[0] == '.') continue;
-      if (line.back() == ':') { labels_[line.substr(0, line.size() - 1)] = code_.size(); continue; }
-      parse_instruction(line);
-    }
-    for (Instruction& instruction : code_)
-      for (Operand& operand : instruction.operands)
-        if (operand.kind == Operand::label) operand.value = labels_.at(operand.text);
-  }
-
-  void parse_instruction(std::string line) {
-    Instruction result;
-    result.line = line;
-    if (line[0] == '@') {
-      result.negated = line[1] == '!';
-      const auto end = line.find_first_of(" \t");
-      result.predicate = slot(line.substr(result.negated ? 2 : 1, end - (result.negated ? 2 : 1)));
-      line = trim(line.substr(end));
-    }
-    if (line.back() == ';') line.pop_back();
-    const auto space = line.find_first_of(" \t");
-    std::istringstream words(line.substr(0, space));
-    for (std::string part; std::getline(words, part, '.');) (result.name.empty() ? result.name : result.parts.emplace_back()) = part;
-    if (space != std::string::npos)
-      for (const std::string& text : split(trim(line.substr(space)))) result.operands.push_back(parse_operand(text));
-    code_.push_back(std::move(result));
-  }
-
-  static std::vector<std::string> split(const std::string& text) {
-    std::vector<std::string> result;
-    int depth = 0;
-    std::string now;
-    for (char c : text) {
-      if (c == '{' || c == '[') ++depth;
-      if (c == '}' || c == ']') --depth;
-      if (c == ',' && depth == 0) { result.push_back(trim(now)); now.clear(); }
-      else now += c;
-    }
-    if (!trim(now).empty()) result.push_back(trim(now));
-    return result;
-  }
-
-  int slot(const std::string& name) { return slots_.try_emplace(name, static_cast<int>(slots_.size())).first->second; }
-
-  Operand parse_operand(const std::string& text) {
-    Operand result;
-    result.text = text;
-    if (text[0] == '{') {
-      result.kind = Operand::vector;
-      for (const std::string& item : split(text.substr(1, text.size() - 2))) result.items.push_back(parse_operand(item));
-    } else if (text[0] == '[') {
-      result.kind = Operand::memory;
-      std::string inside = trim(text.substr(1, text.size() - 2));
-      if (const auto plus = inside.find('+'); plus != std::string::npos) {
-        result.value = static_cast<std::uint64_t>(std::stoll(inside.substr(plus + 1)));
-        inside.resize(plus);
-      }
-      result.text = inside;
-      if (inside[0] == '%') result.slot = slot(inside);
-    } else if (text[0] == '%') {
-      const bool special = text.rfind("%tid", 0) == 0 || text.rfind("%ctaid", 0) == 0 || text.rfind("%nctaid", 0) == 0;
-      result.kind = special ? Operand::special : Operand::reg;
-      if (!special) result.slot = slot(text);
-    } else if (text[0] == '$') {
-      result.kind = Operand::label;
-    } else if (text.rfind("0f", 0) == 0 || text.rfind("0d", 0) == 0) {
-      result.value = std::stoull(text.substr(2), nullptr, 16);
-    } else if (text == "shared_memory" || text == "_") {
-      result.value = 0;
-    } else {
-      result.value = text[0] == '-' ? static_cast<std::uint64_t>(std::stoll(text)) : std::stoull(text, nullptr, 0);
-    }
-    return result;
-  }
 
   // ---- running
   void run_program(std::size_t shared_bytes, bool last_warp_first) {
@@ -229,48 +120,6 @@ class PtxEmulator {
     if (operand.text[1] == 't') return axis == 0 ? static_cast<std::uint64_t>(t) : 0;
     return operand.text[1] == 'c' ? ctaid_[axis] : grid_[axis];
   }
-
-  static int bits_of(const std::string& type) {
-    if (type == "pred") return 1;
-    if (type == "bf16") return 16;
-    if (type == "bf16x2" || type == "f16x2") return 32;
-    return std::stoi(type.substr(1));
-  }
-  static std::uint64_t cut(std::uint64_t value, int bits) { return bits >= 64 ? value : value & ((std::uint64_t{1} << bits) - 1); }
-  static std::int64_t extend(std::uint64_t value, int bits) { return static_cast<std::int64_t>(value << (64 - bits)) >> (64 - bits); }
-
-  static double half_value(std::uint16_t bits) {
-    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    const double value = exponent == 31 ? (mantissa ? NAN : INFINITY) : exponent ? std::ldexp(1024 + mantissa, exponent - 25) : std::ldexp(mantissa, -24);
-    return bits & 0x8000 ? -value : value;
-  }
-  static std::uint16_t to_half(double value) {
-    if (std::isnan(value)) return 0x7fff;
-    const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-    value = std::fabs(value);
-    if (value == 0) return sign;
-    int exponent = std::max(std::ilogb(std::isinf(value) ? 1e30 : value), -14);
-    const double scaled = std::nearbyint(std::ldexp(std::isinf(value) ? 1e30 : value, 10 - exponent));
-    if (std::ldexp(scaled, exponent - 10) > 65504) return sign | 0x7c00;
-    const auto units = static_cast<int>(scaled);
-    return static_cast<std::uint16_t>(sign | (units < 1024 ? units : (((exponent + 14) << 10) + units)));
-  }
-  static double number(std::uint64_t bits, const std::string& type) {
-    if (type == "f64") return std::bit_cast<double>(bits);
-    if (type == "f16") return half_value(static_cast<std::uint16_t>(bits));
-    if (type == "bf16") return std::bit_cast<float>(static_cast<std::uint32_t>(bits << 16));
-    if (type[0] == 's') return static_cast<double>(extend(bits, bits_of(type)));
-    if (type[0] == 'u' || type[0] == 'b') return static_cast<double>(cut(bits, bits_of(type)));
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
-  }
-  static std::uint64_t float_bits(double value, const std::string& type) {
-    if (type == "f64") return std::bit_cast<std::uint64_t>(value);
-    if (type == "f16") return to_half(value);
-    const auto word = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    if (type == "bf16") return std::isnan(value) ? 0x7fff : (word + 0x7fff + (word >> 16 & 1)) >> 16;
-    return word;
-  }
-  static bool is_float_type(const std::string& type) { return type[0] == 'f' || type == "bf16"; }
 
   std::uint8_t* global(std::uint64_t address, std::size_t bytes) {
     for (const auto& [begin, end] : ranges_)
@@ -677,10 +526,6 @@ class PtxEmulator {
     }
   }
 
-  std::vector<Instruction> code_;
-  std::map<std::string, std::size_t> labels_;
-  std::map<std::string, int> slots_, parameters_;
-  int threads_ = 32;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges_;
   std::vector<std::uint64_t> arguments_;
   std::array<std::uint32_t, 3> grid_{}, ctaid_{};
