@@ -1,5 +1,6 @@
 // RUN: --emit=tile --check-prefix=TILE
 // RUN: --target=sm_80 --emit=ptx --check-prefix=PTX
+// RUN: --target=sm_90a --emit=ptx --check-prefix=HOPPER
 // The forward kernel reads like the algorithm, and becomes matrix instructions with asynchronous copies.
 #include "support/golden_main.hpp"
 
@@ -14,15 +15,18 @@ ir::Function golden() {
 // TILE-LABEL: func @flex_attention
 // TILE-SAME: num_warps(4)
 // TILE: %[[Q:[0-9]+]] = view_load %0, {{.*}} : tile<128x128xbf16>
-// TILE: for {{.*}} {stages = 2}
+// TILE: for {{.*}} {stages = 3}
 // TILE: %[[ENTRY:[0-9]+]] = load {{.*}} : i32
 // TILE: %[[K:[0-9]+]] = view_load %1, {{.*}} : tile<32x128xbf16>
 // TILE: %[[V:[0-9]+]] = view_load %2, {{.*}} : tile<32x128xbf16>
 // TILE: %[[KT:[0-9]+]] = transpose %[[K]]
 // TILE: %[[S:[0-9]+]] = dot %[[Q]], %[[KT]],
-// TILE: %[[SHOWN:[0-9]+]] = if {{.*}} : tile<128x32xf32>
+// TILE: %[[MASKED:[0-9]+]] = if {{.*}} : tile<128x32xf32>
 // TILE: yield %[[S]]
+// TILE: %[[SHOWN:[0-9]+]] = if {{.*}} : tile<128x32xf32>
+// TILE: yield %[[MASKED]]
 // TILE: reduce %[[SHOWN]] {axis = 1, kind = "max"} : tile<128xf32>
+// TILE: unlikely {{.*}} : tile<128xi1>
 // TILE: exp2 {{.*}} : tile<128x32xf32>
 // TILE: reduce {{.*}} {axis = 1, kind = "sum"} : tile<128xf32>
 // TILE: dot {{.*}}, %[[V]],
@@ -33,3 +37,10 @@ ir::Function golden() {
 // PTX-DAG: cp.async.cg.shared.global
 // PTX-DAG: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // PTX-DAG: ex2.approx
+
+// HOPPER: .target sm_90a
+// HOPPER-NOT: mma.sync
+// HOPPER: fence.proxy.async.shared::cta
+// HOPPER: bar.sync
+// HOPPER-DAG: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16
+// HOPPER-DAG: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
