@@ -31,9 +31,10 @@ Limits limits_of(const AttentionShape& shape, const Target& target) {
   const int dim = std::max(shape.dim, shape.value_dim);
   if (!target.is_gpu()) return dim > 128 ? Limits{64, 64, 1, 1} : Limits{128, 128, 1, 1};
   if (shape.element == ElementType::f32) return dim > 128 ? Limits{32, 32, 8, 2} : dim > 64 ? Limits{64, 32, 8, 2} : Limits{64, 32, 4, 2};
-  // Measured on an H200 (docs/performance.md). Four warps of 32 rows read each key and value tile half as often as eight
-  // of 16, and two such programs share a multiprocessor; larger head dims have no registers for that.
+  // Measured on an H200 (docs/performance.md), but for targets with little shared memory.
   if (multiplies_in_warpgroups(shape, target)) return dim > 128 ? Limits{128, 64, 8, 2} : dim > 64 ? Limits{128, 64, 4, 2} : Limits{128, 64, 8, 2};
+  // Without warpgroups, four warps of 32 rows read each key and value tile half as often as eight
+  // of 16, and two such programs share a multiprocessor; larger head dims have no registers for that.
   if (dim > 128 && !has_large_shared_memory(target)) return {64, 16, 4, 2};
   return dim > 128 ? Limits{128, 64, 8, 2} : dim > 64 ? Limits{128, 32, 4, 3} : Limits{128, 64, 4, 2};
 }

@@ -3,7 +3,7 @@
 //   classify   every tile of a chunk of tile rows: absent, partial or full, as one byte
 //   count      adds to each list's count the visible tiles of a chunk
 //   compact    appends each list's visible tiles of a chunk, in ascending order
-//   order      ranks the lists of a group by their counts
+//   order      ranks the lists of a group, those with most tiles first
 //
 // Lists by row and lists by column run the same kernels, on the classes and on their transpose.
 #pragma once

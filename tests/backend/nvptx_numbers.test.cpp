@@ -199,6 +199,22 @@ TEST_CASE("dot: warpgroups read their operands from shared memory") {
   }
 }
 
+TEST_CASE("dot: an operand in registers that a loop does not change is none of wgmma's") {
+  agree({.inputs = {{ElementType::bf16, {64, 64}}, {ElementType::bf16, {192, 64}}}, .output = {ElementType::f32, {64, 64}}, .num_warps = 4, .tolerance = 2e-2,
+         .target = Target::sm_90a(), .uses = "mma.sync"}, [&](Builder& b, auto& v) {
+    auto number = [&](std::int64_t x) { return b.constant(ElementType::i32, x); };
+    const Value doubled = b.binary(Opcode::add, load(b, v[0], {64, 64}), load(b, v[0], {64, 64}));
+    const ir::OperationId loop = b.for_loop(number(0), number(192), number(64), {b.splat(Type::tile(ElementType::f32, {64, 64}), 0.0)},
+                                            {{ir::AttributeName::stages, std::int64_t{2}}});
+    const ir::BlockId here = b.insertion_block();
+    b.set_insertion_block(b.function().operation(loop).blocks[0]);
+    const Value k = b.argument(loop, 0, 0), sum = b.argument(loop, 0, 1), y = b.view_load(v[1], {k, number(0)}, {64, 64});
+    b.yield({b.dot(doubled, y, sum)});
+    b.set_insertion_block(here);
+    store(b, v[2], b.results(loop)[0]);
+  });
+}
+
 TEST_CASE("dot: operands from views that nothing is known of") {
   for (ElementType element : {ElementType::bf16, ElementType::f32}) {
     agree({.inputs = {{element, {33, 40}}, {element, {37, 24}}}, .output = {ElementType::f32, {33, 24}}, .tolerance = 2e-3, .aligned = false}, [&](Builder& b, auto& v) {
