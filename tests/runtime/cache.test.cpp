@@ -61,6 +61,23 @@ struct Delta {
   std::int64_t rejected() const { return cache_statistics().rejected_files - before.rejected_files; }
 };
 
+/// work(i) in `count` processes at once; each must answer true.
+template <class Work>
+void in_processes(int count, Work&& work) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < count; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(work(i) ? 0 : 1);
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a kernel is compiled once, then found in memory, then on disk") {
@@ -225,26 +242,15 @@ TEST_CASE("several processes keep one folder within its limit") {
   const std::int64_t limit = 3 * static_cast<std::int64_t>(fs::file_size(folder.files().at(0))) + 500;
   setenv("FLEXTILE_CACHE_LIMIT", std::to_string(limit).c_str(), 1);
   const Delta delta;
-  std::vector<pid_t> children;
-  for (int i = 0; i < 3; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      bool good = true;
-      for (int k = 0; k < 6; ++k) {
-        forget_cached_kernels();
-        const std::string name = "process_" + std::to_string((k + i) % 6);
-        good = good && load(some_function(name.c_str()), Device::host()).compiled().kernel_name == name;
-      }
-      _exit(good && delta.rejected() == 0 ? 0 : 1);
+  in_processes(3, [&](int i) {
+    bool good = true;
+    for (int k = 0; k < 6; ++k) {
+      forget_cached_kernels();
+      const std::string name = "process_" + std::to_string((k + i) % 6);
+      good = good && load(some_function(name.c_str()), Device::host()).compiled().kernel_name == name;
     }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = -1;
-    waitpid(child, &status, 0);
-    CHECK(WIFEXITED(status));
-    CHECK(WEXITSTATUS(status) == 0);
-  }
+    return good && delta.rejected() == 0;
+  });
   unsetenv("FLEXTILE_CACHE_LIMIT");
   std::int64_t bytes = 0;
   for (const fs::path& file : folder.files()) bytes += static_cast<std::int64_t>(fs::file_size(file));
@@ -265,28 +271,17 @@ TEST_CASE("several threads that ask for one kernel compile it once") {
 
 TEST_CASE("several processes share the folder") {
   const CacheFolder folder;
-  std::vector<pid_t> children;
-  for (int i = 0; i < 4; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      bool good = true;
-      for (int k = 0; k < 3; ++k) {
-        const std::string name = "process_" + std::to_string(k);
-        const CompiledKernel& kernel = compile_cached(some_function(name.c_str()), Target::sm_80());
-        good = good && kernel.kernel_name == name;
-        forget_cached_kernels();
-        good = good && compile_cached(some_function(name.c_str()), Target::sm_80()).ptx() == kernel.ptx();
-      }
-      _exit(good ? 0 : 1);
+  in_processes(4, [&](int) {
+    bool good = true;
+    for (int k = 0; k < 3; ++k) {
+      const std::string name = "process_" + std::to_string(k);
+      const CompiledKernel& kernel = compile_cached(some_function(name.c_str()), Target::sm_80());
+      good = good && kernel.kernel_name == name;
+      forget_cached_kernels();
+      good = good && compile_cached(some_function(name.c_str()), Target::sm_80()).ptx() == kernel.ptx();
     }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = -1;
-    waitpid(child, &status, 0);
-    CHECK(WIFEXITED(status));
-    CHECK(WEXITSTATUS(status) == 0);
-  }
+    return good;
+  });
   CHECK(folder.files().size() == 3);   // and no temporary file is left
 }
 
