@@ -317,6 +317,24 @@ TEST_CASE("tiles change their shape and place") {
   });
 }
 
+TEST_CASE("gather: what lies outside of the view is 0, for single elements and for runs of neighbours") {
+  for (const bool aligned : {false, true}) {
+    for (const Shape& table : {Shape{12, 32}, Shape{12, 36}, Shape{40, 4}}) {
+      agree({.inputs = {{ElementType::f32, table}, {ElementType::i32, {16}}}, .output = {ElementType::f32, {64, 48}}, .aligned = aligned}, [&](Builder& b, auto& v) {
+        auto number = [&](std::int64_t x) { return b.constant(ElementType::i32, x); };
+        const Value rows = b.broadcast(b.expand_dims(b.binary(Opcode::sub, b.arange(16), number(2)), 1), {16, 48});
+        const Value columns = b.broadcast(b.expand_dims(b.binary(Opcode::sub, b.arange(48), number(8)), 0), {16, 48});
+        auto put = [&](int row, Value x) { b.view_store(v[2], x, {number(row), number(0)}); };
+        put(0, b.gather(v[0], {rows, columns}));
+        put(16, b.gather(v[0], {rows, columns}, b.binary(Opcode::lt, b.binary(Opcode::add, rows, columns), number(20))));
+        const Value scattered = b.broadcast(b.expand_dims(b.binary(Opcode::mul, load(b, v[1], {16}), number(3)), 1), {16, 48});
+        put(32, b.gather(v[0], {scattered, columns}));
+        put(48, b.broadcast(b.gather(v[0], {number(-1), number(1)}), {16, 48}));
+      });
+    }
+  }
+}
+
 TEST_CASE("a tensor is written in place, in another order than it is read") {
   agree({.inputs = {{ElementType::f32, {256}}}, .output = {ElementType::f32, {256}}, .num_warps = 8}, [&](Builder& b, auto& v) {
     store(b, v[1], load(b, v[0], {256}));

@@ -270,8 +270,13 @@ inline void Interpreter::run_view(const Op& op) {
       for (std::size_t i = 0; i < elements.size(); ++i) {
         if (op.attributes.integer(Attribute::has_mask) && operand(op, op.operands.size() - 1).elements[i].integer == 0) continue;
         std::int64_t distance = 0;
-        for (std::size_t k = 0; k < rank; ++k) distance += operand(op, 1 + k).elements[i].integer * view.strides[k];
-        elements[i] = read_element(element, view.base + static_cast<std::uint64_t>(distance * byte_size(element)));
+        bool inside = true;
+        for (std::size_t k = 0; k < rank; ++k) {
+          const std::int64_t index = operand(op, 1 + k).elements[i].integer;
+          inside = inside && index >= 0 && index < view.sizes[k];
+          distance += index * view.strides[k];
+        }
+        if (inside) elements[i] = read_element(element, view.base + static_cast<std::uint64_t>(distance * byte_size(element)));
       }
       result(op).elements = std::move(elements);
     }

@@ -100,7 +100,8 @@ class RandomProgram {
     if (below(3) == 0) return load();
     if (below(2) == 0) return pool_.push_back(builder_.view_load(function_.parameter(2), {scalar(row), scalar(0)}, {rows, columns}));
     if (below(2) == 0) {
-      const Value index = builder_.binary(Opcode::bit_and, builder_.cast(any(), ElementType::i32), scalar(7));
+      Value index = builder_.binary(Opcode::bit_and, builder_.cast(any(), ElementType::i32), scalar(7));
+      if (below(2) == 0) index = builder_.binary(Opcode::sub, builder_.binary(Opcode::mul, index, scalar(3)), scalar(4));   // some are outside
       return pool_.push_back(builder_.gather(function_.parameter(1), {index}, below(2) ? builder_.binary(Opcode::lt, index, scalar(below(9))) : Value{}));
     }
     store(any(), row);

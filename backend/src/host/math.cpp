@@ -21,16 +21,16 @@ class VectorMath {
 
   llvm::Value* exp2() {
     llvm::Value* x = clamp(x_, -160.0, 130.0);
-    llvm::Value* shifted = add(x, number(12582912.0));             // 1.5 * 2^23: the fraction is rounded away
-    llvm::Value* f = sub(x, sub(shifted, number(12582912.0)));
+    llvm::Value* shifted = add(x, number(rounder));
+    llvm::Value* f = sub(x, sub(shifted, number(rounder)));
     llvm::Value* p = polynomial(f, {0.693147188, 0.2402265076, 0.05550357114, 0.009618082557, 0.001339086336, 0.0001545316295});
     return scale(fma(p, f, number(1.0)), shifted);
   }
 
   llvm::Value* exp() {
     llvm::Value* x = clamp(x_, -110.0, 90.0);
-    llvm::Value* shifted = fma(x, number(1.44269504088896341), number(12582912.0));
-    llvm::Value* n = sub(shifted, number(12582912.0));
+    llvm::Value* shifted = fma(x, number(1.44269504088896341), number(rounder));
+    llvm::Value* n = sub(shifted, number(rounder));
     llvm::Value* r = fma(n, number(-0.693359375), x);
     r = fma(n, number(2.12194440e-4), r);
     llvm::Value* p = polynomial(r, {0.5, 0.1666657338, 0.04166655011, 0.008363773874, 0.001392692661});
@@ -137,14 +137,17 @@ class VectorMath {
     return sum;
   }
 
-  /// p * 2^n, n in the low bits of `shifted`.
+  /// Added to x, it rounds the fraction away (1.5 * 2^23) and leaves n + 254 in the low bits: both halves of that are
+  /// biased exponents.
+  static constexpr double rounder = 12582912.0 + 254;
+
+  /// p * 2^n, for `shifted` = n + rounder.
   llvm::Value* scale(llvm::Value* p, llvm::Value* shifted) {
-    llvm::Value* n = b_.CreateSub(b_.CreateBitCast(shifted, integer_), whole(0x4b400000));
-    llvm::Value* half = b_.CreateAShr(n, whole(1));
-    llvm::Value* rest = b_.CreateSub(n, half);
-    return mul(mul(p, power(half)), power(rest));
+    llvm::Value* n = b_.CreateBitCast(shifted, integer_);
+    llvm::Value* half = b_.CreateLShr(n, whole(1));
+    auto power = [&](llvm::Value* exponent) { return b_.CreateBitCast(b_.CreateShl(exponent, whole(23)), floating_); };
+    return mul(mul(p, power(half)), power(b_.CreateSub(n, half)));
   }
-  llvm::Value* power(llvm::Value* n) { return b_.CreateBitCast(b_.CreateShl(b_.CreateAdd(n, whole(127)), whole(23)), floating_); }
 
   llvm::IRBuilder<>& b_;
   llvm::Value* x_;

@@ -89,6 +89,17 @@ class GroupSweep {
  public:
   GroupSweep(Lowering& l, const Group& group) : l_(l), group_(group), vector_axis_(vector_axis_of(group.shape)) {}
 
+  /// About how many instructions one vector takes. A math function is some twenty, with a dozen constants: copies of it
+  /// next to each other run out of registers.
+  int instructions() const {
+    int sum = 0;
+    for (OperationId id : group_.operations) {
+      const Opcode opcode = l_.function.operation(id).opcode;
+      sum += opcode >= Opcode::exp && opcode <= Opcode::erf ? 20 : 1;
+    }
+    return sum;
+  }
+
   void emit() {
     SweepBody body{.accesses = {}, .row_begin = nullptr, .vector = nullptr, .row_end = nullptr};
     for (OperationId id : group_.operations) {
@@ -100,7 +111,8 @@ class GroupSweep {
         body.one_lane = body.one_lane || operation.opcode == Opcode::atomic || operation.opcode == Opcode::atomic_cas;
       }
     }
-    body.unroll = group_.operations.size() <= 6 ? 4 : group_.operations.size() <= 24 ? 2 : 1;
+    const int work = instructions();
+    body.unroll = work <= 6 ? 4 : work <= 24 ? 2 : 1;
     if (body.one_lane) body.unroll = 1;
     const int lanes = body.one_lane ? 1 : l_.machine.lanes;
     for (Reduction& reduction : reductions_) prepare(reduction, lanes, body.unroll);

@@ -270,33 +270,80 @@ void lower_view_store(Lowering& l, const ir::Operation& operation) {
   });
 }
 
+/// Addresses and bounds of elements at computed indices in a view.
+class Gathered {
+ public:
+  Gathered(Lowering& l, const ir::Operation& operation) : l_(l), operation_(operation), view_(l.views.at(operation.operands[0].index)) {
+    const ElementType element = l.type(operation.results[0]).element;
+    unit_ = element == ElementType::i1 ? l.b.getInt8Ty() : element_type(l, element);
+    masked_ = operation.attributes.integer(AttributeName::has_mask) != 0;
+    axes_ = operation.operands.size() - 1 - (masked_ ? 1 : 0);
+    const int rank = l.type(operation.results[0]).rank;
+    if (rank == 0 || axes_ == 0 || !view_.unit_stride || !view_.aligned) return;   // else neighbouring columns of one row
+    const IndexFacts& last = l.facts[operation.operands[axes_].index];
+    std::int64_t known = std::gcd<std::int64_t>(std::gcd(last.run, last.divisor), 16 / byte_size(element));
+    for (std::size_t i = 1; i < axes_; ++i) known = std::gcd(known, l.facts[operation.operands[i].index].constancy);
+    if (masked_) known = std::gcd(known, l.facts[operation.operands.back().index].constancy);
+    run_ = register_run(layout_of(l, operation.results[0]), rank - 1, static_cast<int>(known));
+  }
+
+  /// Elements per access where all of them are inside.
+  int run() const { return run_; }
+
+  llvm::Value* address(int register_index) {
+    llvm::Value* elements = l_.b.getInt64(0);
+    for (std::size_t axis = 0; axis < axes_; ++axis) {
+      elements = l_.b.CreateAdd(elements, l_.b.CreateMul(l_.b.CreateSExt(index(axis, register_index), l_.b.getInt64Ty()), view_.strides[axis]));
+    }
+    return l_.b.CreateGEP(unit_, view_.base, elements);
+  }
+
+  llvm::Value* mask(int register_index) { return masked_ ? l_.of(operation_.operands.back())[register_index] : nullptr; }
+
+  /// Whether `count` elements from this register on are inside the view; null where it has no axes.
+  llvm::Value* inside(int register_index, int count) {
+    llvm::Value* result = nullptr;
+    for (std::size_t axis = 0; axis < axes_; ++axis) {
+      llvm::Value* last = index(axis, register_index + (axis + 1 == axes_ ? count - 1 : 0));   // runs start at multiples of their length
+      result = both(l_, result, l_.b.CreateICmpULT(last, view_.sizes[axis]));
+    }
+    return result;
+  }
+
+ private:
+  llvm::Value* index(std::size_t axis, int register_index) { return l_.of(operation_.operands[1 + axis])[register_index]; }
+
+  Lowering& l_;
+  const ir::Operation& operation_;
+  const ViewParts& view_;
+  llvm::Type* unit_ = nullptr;
+  std::size_t axes_ = 0;
+  bool masked_ = false;
+  int run_ = 1;
+};
+
+/// Elements outside of the view are 0.
 void lower_gather(Lowering& l, const ir::Operation& operation) {
   const ir::Value result = operation.results[0];
-  const ViewParts& view = l.views.at(operation.operands[0].index);
   const ElementType element = l.type(result).element;
-  const bool masked = operation.attributes.integer(AttributeName::has_mask) != 0;
-  const std::size_t indices = operation.operands.size() - 1 - (masked ? 1 : 0);
-  const int count = register_count(layout_of(l, result)), rank = l.type(result).rank;
-  int run = 1;
-  if (rank > 0 && indices > 0 && view.unit_stride && view.aligned) {   // neighbouring columns of one row
-    const IndexFacts& last = l.facts[operation.operands[indices].index];
-    std::int64_t known = std::gcd<std::int64_t>(std::gcd(last.run, last.divisor), 16 / byte_size(element));
-    for (std::size_t i = 1; i < indices; ++i) known = std::gcd(known, l.facts[operation.operands[i].index].constancy);
-    if (masked) known = std::gcd(known, l.facts[operation.operands.back().index].constancy);
-    run = register_run(layout_of(l, result), rank - 1, static_cast<int>(known));
-  }
-  llvm::Type* unit = element == ElementType::i1 ? l.b.getInt8Ty() : element_type(l, element);
-  Registers& out = l.of(result);
-  out.clear();
-  for (int i = 0; i < count; i += run) {
-    llvm::Value* elements = l.b.getInt64(0);
-    for (std::size_t axis = 0; axis < indices; ++axis) {
-      llvm::Value* index = l.b.CreateSExt(l.of(operation.operands[1 + axis])[i], l.b.getInt64Ty());
-      elements = l.b.CreateAdd(elements, l.b.CreateMul(index, view.strides[axis]));
+  const int count = register_count(layout_of(l, result));
+  Gathered gathered(l, operation);
+  auto load_all = [&](int run, bool bounded) {
+    Registers loaded;
+    for (int i = 0; i < count; i += run) {
+      llvm::Value* predicate = both(l, gathered.mask(i), bounded ? gathered.inside(i, 1) : nullptr);
+      for (llvm::Value* value : load_run(l, gathered.address(i), element, run, predicate, {}, "")) loaded.push_back(value);
     }
-    llvm::Value* mask = masked ? l.of(operation.operands.back())[i] : nullptr;
-    for (llvm::Value* value : load_run(l, l.b.CreateGEP(unit, view.base, elements), element, run, mask, {}, "")) out.push_back(value);
+    return loaded;
+  };
+  const int run = gathered.run();
+  if (run == 1) {
+    l.of(result) = load_all(1, true);
+    return;
   }
+  llvm::Value* inside = nullptr;
+  for (int i = 0; i < count; i += run) inside = both(l, inside, gathered.inside(i, run));
+  l.of(result) = either(l, inside, [&] { return load_all(run, false); }, [&] { return load_all(1, true); });
 }
 
 }  // namespace
