@@ -346,6 +346,14 @@ TEST_CASE("shared memory and asynchronous copies") {
   CHECK(one({.opcode = Opcode::async_copy, .operands = {buffer, zero, k.parameter(0), zero}}, {Type::token()}) ==
         "[async_copy] view is view<2xf16>, got 1 offsets: must be one per axis (2)");
   CHECK(one({.opcode = Opcode::async_wait, .operands = {zero}}, {}) == "[async_wait] operand 0 is i32: must be token");
+  CHECK(one({.opcode = Opcode::ring_wait, .operands = {buffer, zero}}, {}) ==
+        "[ring_wait] buffer has no barriers: must come from alloc_shared with barriers");
+  id = k.builder.create({.opcode = Opcode::alloc_shared, .attributes = {{AttributeName::barriers, std::int64_t{1}}}}, {Type::shared(ElementType::f16, {32, 64}, 2)});
+  Value ring = k.builder.results(id)[0];
+  CHECK(one({.opcode = Opcode::ring_release, .operands = {ring, buffer}}, {}) == "[ring_release] turn is shared<2x32x64xf16>: must be i32");
+  CHECK(one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, k.parameter(0), zero}}, {}) ==
+        "[bulk_copy] view is view<2xf16>, got 1 offsets: must be one per axis (2)");
+  CHECK(one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, zero, zero}}, {}) == "[bulk_copy] view is i32: must be a tensor view");
   CHECK(one({.opcode = Opcode::roles, .blocks = {k.function.add_block()}}, {}) ==
         "[roles] has 1 blocks and 0 register budgets: must be as many");
 }

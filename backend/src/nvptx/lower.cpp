@@ -233,6 +233,10 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
     case Opcode::async_copy:
     case Opcode::async_wait:
     case Opcode::barrier:
+    case Opcode::bulk_copy:
+    case Opcode::ring_acquire:
+    case Opcode::ring_wait:
+    case Opcode::ring_release:
     case Opcode::roles: return lower_shared(l, operation);
   }
 }

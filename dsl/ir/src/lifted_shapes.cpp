@@ -229,6 +229,10 @@ Lifting lifting(Opcode opcode) {
     case Opcode::async_copy:
     case Opcode::async_wait:
     case Opcode::barrier:
+    case Opcode::bulk_copy:
+    case Opcode::ring_acquire:
+    case Opcode::ring_wait:
+    case Opcode::ring_release:
     case Opcode::roles:
       return Lifting::refused;
   }

@@ -124,6 +124,12 @@ std::string rule_of(const Rule& rule) {
       return async_wait_rule(rule);
     case Opcode::barrier:
       return "";
+    case Opcode::bulk_copy:
+      return bulk_copy_rule(rule);
+    case Opcode::ring_acquire:
+    case Opcode::ring_wait:
+    case Opcode::ring_release:
+      return ring_rule(rule);
     case Opcode::roles:
       return roles_rule(rule);
   }

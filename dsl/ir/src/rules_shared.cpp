@@ -15,6 +15,31 @@ std::string wrong_buffer_and_stage(const Rule& rule) {
   return rule.broken("buffer is ", buffer, ", stage is ", number, ": must be from 0 to ", buffer.stages - 1);
 }
 
+/// The view at operand 2 and an offset for each of its axes from operand 3 on.
+std::string wrong_copy(const Rule& rule, std::size_t count) {
+  const Type &buffer = rule.operand(0), &view = rule.operand(2);
+  if (count != view.rank)
+    return rule.broken("view is ", view, ", got ", count, " offsets: must be one per axis (", static_cast<int>(view.rank), ")");
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!is_scalar_of(rule.operand(3 + i), ElementType::i32))
+      return rule.broken("offset ", i, " is ", rule.operand(3 + i), ": must be i32");
+  }
+  std::string types = join("buffer is ", buffer, ", view is ", view, ": ");
+  if (buffer.element != view.element) return rule.broken(types, "element types must be equal");
+  if (buffer.rank > view.rank)
+    return rule.broken(types, "a stage has ", static_cast<int>(buffer.rank), " axes, more than the view (", static_cast<int>(view.rank),
+                       ")");
+  return "";
+}
+
+std::string wrong_ring_and_turn(const Rule& rule) {
+  if (!rule.operand(0).is_shared()) return rule.broken("buffer is ", rule.operand(0), ": must be a shared buffer");
+  if (!is_scalar_of(rule.operand(1), ElementType::i32)) return rule.broken("turn is ", rule.operand(1), ": must be i32");
+  const Operation* buffer = rule.function.defining(rule.operation.operands[0]);
+  if (!buffer || buffer->attributes.integer(AttributeName::barriers) == 0) return rule.broken("buffer has no barriers: must come from alloc_shared with barriers");
+  return "";
+}
+
 Type stage_of(const Type& buffer) { return Type::tile(buffer.element, buffer.shape()); }
 
 }  // namespace
@@ -51,7 +76,7 @@ std::string shared_store_rule(const Rule& rule) {
 std::string async_copy_rule(const Rule& rule) {
   if (rule.operands() < 3) return rule.broken("takes a buffer, a stage, a view and its offsets; got ", rule.operands(), " operands");
   if (std::string wrong = wrong_buffer_and_stage(rule); !wrong.empty()) return wrong;
-  const Type &buffer = rule.operand(0), &view = rule.operand(2);
+  const Type& view = rule.operand(2);
   if (!view.is_view()) return rule.broken("view is ", view, ": must be a tensor view");
   bool predicated = rule.integer(AttributeName::has_predicate, 0) != 0;
   std::size_t count = rule.operands() - 3;
@@ -61,17 +86,7 @@ std::string async_copy_rule(const Rule& rule) {
     const Type& predicate = rule.operand(rule.operands() - 1);
     if (!is_scalar_of(predicate, ElementType::i1)) return rule.broken("predicate is ", predicate, ": must be one i1");
   }
-  if (count != view.rank)
-    return rule.broken("view is ", view, ", got ", count, " offsets: must be one per axis (", static_cast<int>(view.rank), ")");
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!is_scalar_of(rule.operand(3 + i), ElementType::i32))
-      return rule.broken("offset ", i, " is ", rule.operand(3 + i), ": must be i32");
-  }
-  std::string types = join("buffer is ", buffer, ", view is ", view, ": ");
-  if (buffer.element != view.element) return rule.broken(types, "element types must be equal");
-  if (buffer.rank > view.rank)
-    return rule.broken(types, "a stage has ", static_cast<int>(buffer.rank), " axes, more than the view (", static_cast<int>(view.rank),
-                       ")");
+  if (std::string wrong = wrong_copy(rule, count); !wrong.empty()) return wrong;
   return rule.result().kind == Type::Kind::token ? "" : rule.broken("result is ", rule.result(), ": must be token");
 }
 
@@ -82,6 +97,15 @@ std::string async_wait_rule(const Rule& rule) {
   std::int64_t pending = rule.integer(AttributeName::pending, 0);
   return pending >= 0 ? "" : rule.broken("pending is ", pending, ": must be at least 0");
 }
+
+std::string bulk_copy_rule(const Rule& rule) {
+  if (rule.operands() < 3) return rule.broken("takes a buffer, a turn, a view and its offsets; got ", rule.operands(), " operands");
+  if (std::string wrong = wrong_ring_and_turn(rule); !wrong.empty()) return wrong;
+  if (!rule.operand(2).is_view()) return rule.broken("view is ", rule.operand(2), ": must be a tensor view");
+  return wrong_copy(rule, rule.operands() - 3);
+}
+
+std::string ring_rule(const Rule& rule) { return wrong_ring_and_turn(rule); }
 
 std::string roles_rule(const Rule& rule) {
   const std::vector<std::int64_t>& registers = rule.operation.attributes.list(AttributeName::registers);

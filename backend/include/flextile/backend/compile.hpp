@@ -37,6 +37,15 @@ struct Stage {
   std::string text;
 };
 
+/// What the copy engine needs to fetch boxes of a tensor: the launch makes it from a view argument and passes it by value (128
+/// bytes, aligned to 64) behind all other parameters, in this order.
+struct TensorMap {
+  std::uint32_t parameter = 0;        // which one: a view that is aligned and has unit stride
+  std::vector<std::int32_t> box;      // extents of a box, one per axis of the view, each at most 256
+  std::int32_t swizzle = 128;         // of the box in shared memory: bytes; the box's rows are as long
+  bool operator==(const TensorMap&) const = default;
+};
+
 /// A compiled kernel: texts, machine code and what a launch needs to know. A value; nothing is loaded yet.
 class CompiledKernel {
  public:
@@ -48,6 +57,7 @@ class CompiledKernel {
   std::string ptx_text;                 // nvptx
   std::string binary;                   // cubin, or a host object file; "" if not assembled
   Resources resource_usage;
+  std::vector<TensorMap> tensor_maps;
   std::vector<std::string> explanation; // which schedule was chosen, and why not the next better one
   std::vector<Stage> stages;
 
