@@ -44,6 +44,7 @@ constexpr Pass nvptx_passes[] = {
     {"dead_code", dead_code},
     {"limit_tiles", limit_tiles, true},
     {"select_matmul", select_matmul, true},
+    {"bulk_loads", bulk_loads},
     {"pipeline_loads", pipeline_loads, true},
     {"select_wgmma", select_wgmma},
     {"choose_layouts", choose_layouts, true},
@@ -85,6 +86,7 @@ void lower(const ir::Function& scheduled, const CompileOptions& options, const S
     kernel.ptx_text = std::move(code.ptx);
     kernel.resource_usage.shared_memory = code.shared_memory;
     kernel.resource_usage.threads = code.threads;
+    kernel.tensor_maps = std::move(code.tensor_maps);
     kernel.explanation = std::move(code.explanation);
   } else {
     HostCode code = guarded("lower_host", true, scheduled, stages, [&] { return lower_host(scheduled, kernel.target, options); });

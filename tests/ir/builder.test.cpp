@@ -351,6 +351,8 @@ TEST_CASE("shared memory and asynchronous copies") {
   id = k.builder.create({.opcode = Opcode::alloc_shared, .attributes = {{AttributeName::barriers, std::int64_t{1}}}}, {Type::shared(ElementType::f16, {32, 64}, 2)});
   Value ring = k.builder.results(id)[0];
   CHECK(one({.opcode = Opcode::ring_release, .operands = {ring, buffer}}, {}) == "[ring_release] turn is shared<2x32x64xf16>: must be i32");
+  CHECK(one({.opcode = Opcode::ring_release, .operands = {ring, zero}}, {}) == "[ring_release] has 0 blocks: must be one");
+  CHECK(one({.opcode = Opcode::ring_start, .operands = {zero}, .blocks = {k.function.add_block()}}, {}) == "[ring_start] buffer is i32: must be a shared buffer");
   CHECK(one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, k.parameter(0), zero}}, {}) ==
         "[bulk_copy] view is view<2xf16>, got 1 offsets: must be one per axis (2)");
   CHECK(one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, zero, zero}}, {}) == "[bulk_copy] view is i32: must be a tensor view");

@@ -127,19 +127,25 @@ Function shared_function() {
   one({.opcode = Opcode::shared_store, .operands = {single, zero, other}}, {});
   Value ring = one({.opcode = Opcode::alloc_shared, .attributes = {{AttributeName::swizzle, std::int64_t{128}}, {AttributeName::barriers, std::int64_t{1}}}},
                    {Type::shared(ElementType::f16, {32, 64}, 2)});
+  BlockId filled = function.add_block(), refilled = function.add_block();
+  one({.opcode = Opcode::ring_start, .operands = {ring}, .blocks = {filled}}, {});
+  one({.opcode = Opcode::ring_wait, .operands = {ring, zero}}, {});
+  one({.opcode = Opcode::ring_release, .operands = {ring, zero}, .blocks = {refilled}}, {});
+  for (BlockId block : {filled, refilled}) {
+    builder.set_insertion_block(block);
+    one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, a, zero, zero}}, {});
+    builder.yield({});
+  }
+  builder.set_insertion_block(function.body());
   BlockId producer = function.add_block(), consumer = function.add_block();
   builder.create({.opcode = Opcode::roles,
                   .blocks = {producer, consumer},
                   .attributes = {{AttributeName::registers, std::vector<std::int64_t>{40, 232}}}},
                  {});
-  builder.set_insertion_block(producer);
-  one({.opcode = Opcode::ring_acquire, .operands = {ring, zero}}, {});
-  one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, a, zero, zero}}, {});
-  builder.yield({});
-  builder.set_insertion_block(consumer);
-  one({.opcode = Opcode::ring_wait, .operands = {ring, zero}}, {});
-  one({.opcode = Opcode::ring_release, .operands = {ring, zero}}, {});
-  builder.yield({});
+  for (BlockId block : {producer, consumer}) {
+    builder.set_insertion_block(block);
+    builder.yield({});
+  }
   builder.set_insertion_block(function.body());
   builder.return_values();
   return function;

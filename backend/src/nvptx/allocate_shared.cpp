@@ -6,6 +6,7 @@
 
 #include "nvptx/fragments.hpp"
 #include "nvptx/nvptx.hpp"
+#include "nvptx/rings.hpp"
 #include "nvptx/scratch.hpp"
 
 namespace flextile::backend {
@@ -39,7 +40,7 @@ class Lifetimes {
         const ir::Type& type = function_.type(operation.results[0]);
         const std::int64_t stage = (type.elements() * byte_size(type.element) + 15) / 16 * 16;
         request_of_[operation.results[0].index] = static_cast<int>(requests.size());
-        requests.push_back({id, stage * type.stages, now, now, 0});
+        requests.push_back({id, stage * type.stages + barrier_bytes(function_, operation), now, now, 0});
       } else if (const std::int64_t bytes = scratch_bytes(function_, operation); bytes > 0) {
         requests.push_back({id, bytes, now, now, 0});
       }

@@ -318,7 +318,8 @@ class LayoutChoice {
     const std::vector<OperationId> operations = f_.block(block).operations;
     for (auto id = operations.rbegin(); id != operations.rend(); ++id) {
       const Operation& operation = f_.operation(*id);
-      if (operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_ || operation.opcode == Opcode::if_ || operation.opcode == Opcode::roles) {
+      if (operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_ || operation.opcode == Opcode::if_ || operation.opcode == Opcode::roles ||
+          operation.opcode == Opcode::ring_start || operation.opcode == Opcode::ring_release) {
         ask_carried(operation);
         for (std::size_t i = operation.blocks.size(); i-- > 0;) ask(operation.blocks[i]);
         continue;
@@ -414,7 +415,8 @@ class LayoutChoice {
       return emit_free(block, id, operation);
     }
     out_->push_back(id);
-    if (operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_ || operation.opcode == Opcode::if_ || operation.opcode == Opcode::roles) {
+    if (operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_ || operation.opcode == Opcode::if_ || operation.opcode == Opcode::roles ||
+        operation.opcode == Opcode::ring_start || operation.opcode == Opcode::ring_release) {
       return emit_region(block, id, operation);
     }
     if (ir::has(operation.opcode, ir::terminator)) return;   // rewritten by the operation around it

@@ -6,6 +6,7 @@
 
 #include "nvptx/fragments.hpp"
 #include "nvptx/nvptx.hpp"
+#include "nvptx/rings.hpp"
 #include "nvptx/scratch.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"   // what is not listed touches no memory, or only its scratch space
@@ -95,11 +96,12 @@ class Barriers {
     return {rem->operands[0].index, 0, stages};
   }
 
-  /// The bytes of one stage, where it is known.
+  /// The bytes of one stage, where it is known; without a stage, of all.
   Bytes stage_bytes(ir::Value buffer, ir::Value stage) const {
     const ir::Type& type = f_.type(buffer);
     const std::int64_t size = (type.elements() * byte_size(type.element) + 15) / 16 * 16;
     const std::int64_t first = f_.defining(buffer)->attributes.integer(AttributeName::offset);
+    if (!stage) return {first, first + size * type.stages, {}};
     if (const std::int64_t* fixed = constant(stage)) return {first + *fixed * size, first + (*fixed + 1) * size, {}};
     return {first, first + size * type.stages, turn_of(stage, type.stages)};
   }
@@ -119,6 +121,15 @@ class Barriers {
         walk(operation.blocks[0], since);
         if (operation.blocks.size() > 1) walk(operation.blocks[1], other);
         return since.merge(other);
+      }
+      case Opcode::ring_start: {   // writes the barriers, then waits for all threads; what fills the stages comes after that
+        for (ir::Value buffer : operation.operands) {
+          Bytes bytes = stage_bytes(buffer, {});
+          bytes.end += barrier_bytes(f_, *f_.defining(buffer));
+          if (any(since.reads, bytes) || any(since.writes, bytes)) require(id, since);
+        }
+        since = {};
+        return;
       }
       case Opcode::barrier: since = {}; return;
       case Opcode::shared_load: {

@@ -12,8 +12,9 @@
 #include "llvm/machine.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/nvptx.hpp"
-#include "nvptx/wgmma.hpp"
+#include "nvptx/rings.hpp"
 #include "nvptx/scratch.hpp"
+#include "nvptx/wgmma.hpp"
 
 namespace flextile::backend {
 
@@ -68,7 +69,19 @@ std::vector<llvm::Type*> parameter_types(Lowering& l) {
       types.push_back(parameter.type.element == ElementType::i1 ? l.b.getInt8Ty() : element_type(l, parameter.type.element));
     }
   }
+  types.insert(types.end(), tensor_maps(l.f).size(), llvm::PointerType::get(l.b.getContext(), 0));
   return types;
+}
+
+/// Tensor maps come by value behind the other parameters and stay where the launch put them.
+void mark_tensor_maps(Lowering& l) {
+  llvm::LLVMContext& context = l.b.getContext();
+  const auto count = static_cast<unsigned>(tensor_maps(l.f).size());
+  llvm::AttrBuilder attributes(context);
+  attributes.addByValAttr(llvm::ArrayType::get(l.b.getInt8Ty(), 128));
+  attributes.addAlignmentAttr(64);
+  attributes.addAttribute("nvvm.grid_constant");
+  for (unsigned i = 0; i < count; ++i) l.kernel->addParamAttrs(static_cast<unsigned>(l.kernel->arg_size()) - count + i, attributes);
 }
 
 void bind_parameters(Lowering& l) {
@@ -100,6 +113,7 @@ void build(Lowering& l, const CompileOptions& options) {
   l.kernel->addFnAttr(llvm::Attribute::NoUnwind);
   const std::string threads = std::to_string(lanes_per_warp * l.f.num_warps);
   l.kernel->addFnAttr("nvvm.reqntid", threads);
+  mark_tensor_maps(l);
   l.shared = new llvm::GlobalVariable(l.module, llvm::ArrayType::get(l.b.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage, nullptr, "shared_memory",
                                       nullptr, llvm::GlobalValue::NotThreadLocal, 3);
   l.shared->setAlignment(llvm::Align(1024));
@@ -125,6 +139,15 @@ void build(Lowering& l, const CompileOptions& options) {
   l.lines = nullptr;
 }
 
+/// Whether threads put tiles into shared buffers themselves.
+bool writes_shared_tiles(const ir::Function& function) {
+  for (std::uint32_t i = 0; i < function.operation_count(); ++i) {
+    const Opcode opcode = function.operation({i}).opcode;
+    if (opcode == Opcode::async_copy || opcode == Opcode::shared_store) return true;
+  }
+  return false;
+}
+
 /// What was chosen, for CompiledKernel::explain().
 std::vector<std::string> explain(const ir::Function& function) {
   std::vector<std::string> sentences;
@@ -142,11 +165,18 @@ std::vector<std::string> explain(const ir::Function& function) {
                                                      : "[dot] " + instruction);
       } else if (operation.opcode == Opcode::alloc_shared) {
         const ir::Type& type = function.type(operation.results[0]);
-        say(operation.location, "[load] " + to_string(ir::Type::tile(type.element, type.shape())) + " by asynchronous copies, " + std::to_string(type.stages) +
+        say(operation.location, "[load] " + to_string(ir::Type::tile(type.element, type.shape())) +
+                                    (operation.attributes.integer(ir::AttributeName::barriers) ? " by the copy engine, " : " by asynchronous copies, ") + std::to_string(type.stages) +
                                     (type.stages == 1 ? " stage" : " stages"));
-      } else if (operation.opcode == Opcode::for_ && operation.attributes.integer(ir::AttributeName::stages, 1) > 1) {
+      } else if (operation.opcode == Opcode::for_ && !operation.attributes.string(ir::AttributeName::schedule).empty()) {
+        say(operation.location, "[for] " + std::string(operation.attributes.string(ir::AttributeName::schedule)));
+      }
+      if (operation.opcode == Opcode::for_ && operation.attributes.integer(ir::AttributeName::stages, 1) > 1) {
         const auto& body = function.block(operation.blocks[0]).operations;
-        if (std::any_of(body.begin(), body.end(), [&](ir::OperationId inner) { return function.operation(inner).opcode == Opcode::async_copy; })) continue;
+        if (std::any_of(body.begin(), body.end(), [&](ir::OperationId inner) {
+              const Opcode opcode = function.operation(inner).opcode;
+              return opcode == Opcode::async_copy || opcode == Opcode::ring_wait;
+            })) continue;
         say(operation.location, "[for] not pipelined: no load in it feeds a dot alone from a view that is 16-byte aligned with unit stride, at offsets known ahead");
       }
     }
@@ -234,7 +264,7 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
     case Opcode::async_wait:
     case Opcode::barrier:
     case Opcode::bulk_copy:
-    case Opcode::ring_acquire:
+    case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_release:
     case Opcode::roles: return lower_shared(l, operation);
@@ -259,7 +289,7 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   l.registers.resize(function.value_count());
   l.places.resize(function.value_count());
   l.facts = index_facts(function);
-  l.async_proxy = uses_wgmma(function);
+  l.async_proxy = uses_wgmma(function) && writes_shared_tiles(function);
   build(l, options);
   verify_module(module);
   optimise(module, target);
@@ -267,6 +297,7 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   code.llvm_ir = print_module(module);
   code.ptx = emit_ptx(module, target);
   code.threads = lanes_per_warp * function.num_warps;
+  code.tensor_maps = tensor_maps(function);
   code.shared_memory = shared_memory_bytes(function);
   code.explanation = explain(function);
   return code;

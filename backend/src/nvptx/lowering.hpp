@@ -70,7 +70,7 @@ struct Lowering {
   int place_count = 0;
   std::map<std::vector<int>, CopyThread> copy_threads = {};
   std::map<std::vector<std::uint32_t>, CopySource> copy_sources = {};
-  bool async_proxy = false;                    // wgmma reads shared memory behind the threads' backs
+  bool async_proxy = false;                    // wgmma reads what threads wrote to shared memory
   SourceLines* lines = nullptr;                // null: no line information
   std::vector<ir::Value> block_results = {};   // operands of the terminator that was lowered last
 

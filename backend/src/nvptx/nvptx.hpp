@@ -8,6 +8,7 @@
 namespace flextile::backend {
 
 ir::Function select_matmul(const ir::Function& function, const Target& target);
+ir::Function bulk_loads(const ir::Function& function, const Target& target);
 ir::Function pipeline_loads(const ir::Function& function, const Target& target);
 ir::Function select_wgmma(const ir::Function& function, const Target& target);
 ir::Function choose_layouts(const ir::Function& function, const Target& target);
@@ -19,6 +20,7 @@ struct NvptxCode {
   std::string ptx;
   int shared_memory = 0;                 // bytes per program
   int threads = 0;                       // per program
+  std::vector<TensorMap> tensor_maps;
   std::vector<std::string> explanation;
 };
 

@@ -13,10 +13,10 @@
 #include <algorithm>
 #include <map>
 
-#include "nvptx/facts.hpp"
 #include "nvptx/matmul.hpp"
 #include "nvptx/nvptx.hpp"
 #include "nvptx/scratch.hpp"
+#include "nvptx/tile_copies.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
 
@@ -37,11 +37,11 @@ using ir::Value;
 /// warpgroups can read it from shared memory, it stays there.
 constexpr std::int64_t most_kept_registers = 32;
 
-class Pipeline {
+class Pipeline : TileCopies {
  public:
   /// Rings get at most `most_stages`.
   Pipeline(const Function& source, std::int64_t most_stages, std::int64_t kept_registers)
-      : f_(source), facts_(index_facts(source)), most_stages_(most_stages), kept_registers_(kept_registers) {}
+      : TileCopies(source), most_stages_(most_stages), kept_registers_(kept_registers) {}
 
   Function run() {
     walk_loops(f_.body());
@@ -50,52 +50,6 @@ class Pipeline {
   }
 
  private:
-  using Order = std::vector<OperationId>;
-
-  // ---- building
-  OperationId emit(Order& order, BlockId block, Operation operation, const std::vector<Type>& types) {
-    const OperationId id = f_.append(block, std::move(operation), types);
-    f_.block(block).operations.pop_back();
-    order.push_back(id);
-    facts_.resize(f_.value_count());
-    return id;
-  }
-  Value emit_value(Order& order, BlockId block, Opcode opcode, std::vector<Value> operands, const Type& type, Attributes attributes = {}) {
-    const OperationId id = emit(order, block, {opcode, std::move(operands), {}, {}, std::move(attributes), location_}, {type});
-    return f_.operation(id).results[0];
-  }
-  Value number(Order& order, BlockId block, std::int64_t value) {
-    return emit_value(order, block, Opcode::constant, {}, Type::scalar(ElementType::i32), {{AttributeName::value, value}});
-  }
-  Value arithmetic(Order& order, BlockId block, Opcode opcode, Value a, Value b) { return emit_value(order, block, opcode, {a, b}, f_.type(a)); }
-
-  // ---- what can be copied
-  std::vector<OperationId> users(Value value) const {
-    std::vector<OperationId> result;
-    for (std::uint32_t block = 0; block < f_.block_count(); ++block) {
-      for (OperationId id : f_.block({block}).operations) {
-        const auto& operands = f_.operation(id).operands;
-        if (std::find(operands.begin(), operands.end(), value) != operands.end()) result.push_back(id);
-      }
-    }
-    return result;
-  }
-
-  /// Only dots read the value, directly or transposed.
-  bool feeds_dots(Value value, bool transposed = false) const {
-    const std::vector<OperationId> list = users(value);
-    if (list.empty()) return false;
-    for (OperationId id : list) {
-      const Operation& user = f_.operation(id);
-      if (user.opcode == Opcode::transpose && !transposed) {
-        if (!feeds_dots(user.results[0], true)) return false;
-      } else if (user.opcode != Opcode::dot || user.operands[2] == value) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   /// Some dot that reads the value takes its elements one by one.
   bool feeds_scalar_dot(Value value) const {
     for (OperationId id : users(value)) {
@@ -103,64 +57,6 @@ class Pipeline {
       if (user.opcode == Opcode::dot ? instruction_of(user).name == "fma" : feeds_scalar_dot(user.results[0])) return true;
     }
     return false;
-  }
-
-  /// A tile whose rows are whole 16-byte chunks, aligned in memory.
-  bool can_copy(const Operation& operation) const {
-    if (operation.opcode != Opcode::view_load) return false;
-    const Type& type = f_.type(operation.results[0]);
-    const int bytes = byte_size(type.element);
-    if (type.rank != 2 || type.element == ElementType::i1 || type.extents[1] * bytes % 16 != 0) return false;
-    const ir::Parameter* parameter = parameter_of(operation.operands[0]);
-    if (!parameter || !parameter->aligned || !parameter->unit_stride) return false;
-    if (operation.attributes.number(AttributeName::other) != 0) return false;
-    return facts_[operation.operands.back().index].divisor * bytes % 16 == 0 && feeds_dots(operation.results[0]);
-  }
-
-  const ir::Parameter* parameter_of(Value value) const {
-    const ir::Definition& definition = f_.definition(value);
-    return !definition.operation && definition.block == f_.body() ? &f_.parameters[definition.position] : nullptr;
-  }
-
-  bool writes(BlockId block) const {
-    for (OperationId id : f_.block(block).operations) {
-      const Operation& operation = f_.operation(id);
-      if (ir::has(operation.opcode, ir::writes)) return true;
-      for (BlockId inner : operation.blocks) {
-        if (writes(inner)) return true;
-      }
-    }
-    return false;
-  }
-
-  bool contains_loop(BlockId block) const {
-    for (OperationId id : f_.block(block).operations) {
-      const Operation& operation = f_.operation(id);
-      if (operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_) return true;
-      for (BlockId inner : operation.blocks) {
-        if (contains_loop(inner)) return true;
-      }
-    }
-    return false;
-  }
-
-  /// Adds the operations of `body` that `value` is computed from, operands first; false where it depends on a carried
-  /// value or on memory that the loop writes.
-  bool collect_slice(Value value, BlockId body, bool loop_writes, std::vector<OperationId>& slice) const {
-    const ir::Definition& definition = f_.definition(value);
-    if (definition.block != body) return true;   // from outside: dominance says so
-    if (!definition.operation) return definition.position == 0;
-    const Operation& operation = f_.operation(definition.operation);
-    if (std::find(slice.begin(), slice.end(), definition.operation) != slice.end()) return true;
-    const bool read = operation.opcode == Opcode::load || operation.opcode == Opcode::gather || operation.opcode == Opcode::view_load;
-    if (!operation.blocks.empty() || (!read && !ir::has(operation.opcode, ir::pure))) return false;
-    if (read && loop_writes) return false;
-    if (f_.type(operation.results[0]).has_shape() && f_.type(operation.results[0]).rank > 0) return false;
-    for (Value operand : operation.operands) {
-      if (!collect_slice(operand, body, loop_writes, slice)) return false;
-    }
-    slice.push_back(definition.operation);
-    return true;
   }
 
   // ---- copies
@@ -231,54 +127,6 @@ class Pipeline {
     }
   }
 
-  /// Reads `stage` of `buffer` right before each dot that uses `load`, once per use.
-  void read_at_uses(OperationId load, Value buffer, Value stage) {
-    const Value value = f_.operation(load).results[0];
-    const Type type = f_.type(value);
-    for (OperationId id : users(value)) {
-      const Operation user = f_.operation(id);
-      if (user.opcode == Opcode::transpose) {
-        for (OperationId dot : users(user.results[0])) {
-          const Value read = read_before(dot, buffer, stage, type);
-          Order order;
-          const BlockId block = block_of(dot);
-          const Value turned = emit_value(order, block, Opcode::transpose, {read}, f_.type(user.results[0]), user.attributes);
-          insert_before(dot, block, order);
-          substitute(dot, user.results[0], turned);
-        }
-        remove(id);
-      } else {
-        substitute(id, value, read_before(id, buffer, stage, type));
-      }
-    }
-  }
-
-  Value read_before(OperationId dot, Value buffer, Value stage, const Type& type) {
-    Order order;
-    const BlockId block = block_of(dot);
-    const Value read = emit_value(order, block, Opcode::shared_load, {buffer, stage}, type);
-    insert_before(dot, block, order);
-    return read;
-  }
-
-  BlockId block_of(OperationId id) const { return f_.definition(f_.operation(id).results[0]).block; }
-
-  void insert_before(OperationId place, BlockId block, const Order& order) {
-    auto& operations = f_.block(block).operations;
-    operations.insert(std::find(operations.begin(), operations.end(), place), order.begin(), order.end());
-  }
-
-  void remove(OperationId id) {
-    auto& operations = f_.block(block_of(id)).operations;
-    operations.erase(std::find(operations.begin(), operations.end(), id));
-  }
-
-  void substitute(OperationId id, Value old, Value replacement) {
-    for (Value& operand : f_.operation(id).operands) {
-      if (operand == old) operand = replacement;
-    }
-  }
-
   // ---- the walk: rings first, so that a tile that is copied once knows what is in flight at its first use
   void walk_loops(BlockId block) {
     const Order operations = f_.block(block).operations;
@@ -296,17 +144,6 @@ class Pipeline {
       for (BlockId inner : std::vector<BlockId>(f_.operation(id).blocks)) walk_loads(inner);
       if (can_copy(f_.operation(id))) copy_once(id, block);
     }
-  }
-
-  bool uses(OperationId id, Value value) const {
-    const Operation& operation = f_.operation(id);
-    if (std::find(operation.operands.begin(), operation.operands.end(), value) != operation.operands.end()) return true;
-    for (BlockId inner : operation.blocks) {
-      for (OperationId each : f_.block(inner).operations) {
-        if (uses(each, value)) return true;
-      }
-    }
-    return false;
   }
 
   void copy_once(OperationId id, BlockId block) {
@@ -423,11 +260,8 @@ class Pipeline {
     }
   }
 
-  Function f_;
-  std::vector<IndexFacts> facts_;
   std::int64_t most_stages_;
   std::int64_t kept_registers_;
-  ir::Location location_;
 };
 
 /// Scratch space that other operations are left.

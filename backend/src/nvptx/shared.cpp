@@ -6,6 +6,7 @@
 
 #include <flextile/ir/error.hpp>
 
+#include "nvptx/rings.hpp"
 #include "nvptx/shared.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
@@ -129,6 +130,10 @@ void lower_shared(Lowering& l, const ir::Operation& operation) {
       call(l, llvm::Intrinsic::nvvm_cp_async_wait_group, {l.b.getInt32(static_cast<int>(operation.attributes.integer(AttributeName::pending)))});
       return;
     case Opcode::barrier: return barrier(l);
+    case Opcode::ring_start:
+    case Opcode::ring_wait:
+    case Opcode::ring_release:
+    case Opcode::bulk_copy: return lower_ring(l, operation);
     default: throw CompileError("flextile: compile error in kernel \"" + l.f.name + "\"\n  [" + std::string(ir::name(operation.opcode)) + "] is not made for " + l.target.name());
   }
 }

@@ -46,6 +46,13 @@ OperationId Function::append(BlockId id, Operation operation, const std::vector<
   return result;
 }
 
+void Function::move(OperationId operation, BlockId from, BlockId to) {
+  std::vector<OperationId>& source = block(from).operations;
+  source.erase(std::find(source.begin(), source.end(), operation));
+  block(to).operations.push_back(operation);
+  for (Value result : operations_[operation.index].results) values_[result.index].definition.block = to;
+}
+
 std::uint32_t Function::file(std::string_view path) {
   if (files.empty()) files.emplace_back();
   auto place = std::find(files.begin(), files.end(), path);

@@ -230,7 +230,7 @@ Lifting lifting(Opcode opcode) {
     case Opcode::async_wait:
     case Opcode::barrier:
     case Opcode::bulk_copy:
-    case Opcode::ring_acquire:
+    case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_release:
     case Opcode::roles:

@@ -126,10 +126,12 @@ std::string rule_of(const Rule& rule) {
       return "";
     case Opcode::bulk_copy:
       return bulk_copy_rule(rule);
-    case Opcode::ring_acquire:
+    case Opcode::ring_start:
+      return ring_start_rule(rule);
     case Opcode::ring_wait:
+      return ring_wait_rule(rule);
     case Opcode::ring_release:
-      return ring_rule(rule);
+      return ring_release_rule(rule);
     case Opcode::roles:
       return roles_rule(rule);
   }

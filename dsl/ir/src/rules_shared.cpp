@@ -32,12 +32,31 @@ std::string wrong_copy(const Rule& rule, std::size_t count) {
   return "";
 }
 
-std::string wrong_ring_and_turn(const Rule& rule) {
-  if (!rule.operand(0).is_shared()) return rule.broken("buffer is ", rule.operand(0), ": must be a shared buffer");
-  if (!is_scalar_of(rule.operand(1), ElementType::i32)) return rule.broken("turn is ", rule.operand(1), ": must be i32");
-  const Operation* buffer = rule.function.defining(rule.operation.operands[0]);
+std::string wrong_ring(const Rule& rule, std::size_t operand) {
+  if (!rule.operand(operand).is_shared()) return rule.broken("buffer is ", rule.operand(operand), ": must be a shared buffer");
+  const Operation* buffer = rule.function.defining(rule.operation.operands[operand]);
   if (!buffer || buffer->attributes.integer(AttributeName::barriers) == 0) return rule.broken("buffer has no barriers: must come from alloc_shared with barriers");
   return "";
+}
+
+std::string wrong_ring_and_turn(const Rule& rule) {
+  if (!is_scalar_of(rule.operand(1), ElementType::i32)) return rule.broken("turn is ", rule.operand(1), ": must be i32");
+  return wrong_ring(rule, 0);
+}
+
+/// Blocks that take and give nothing.
+std::string wrong_blocks(const Rule& rule) {
+  for (BlockId block : rule.operation.blocks) {
+    if (!rule.function.block(block).arguments.empty()) return rule.broken("its blocks take no arguments");
+    const Operation* last = terminator_of(rule.function, block);
+    if (last && (last->opcode != Opcode::yield || !last->operands.empty())) return rule.broken("its blocks must end in a yield of nothing");
+  }
+  return "";
+}
+
+std::string wrong_block(const Rule& rule) {
+  if (rule.operation.blocks.size() != 1) return rule.broken("has ", rule.operation.blocks.size(), " blocks: must be one");
+  return wrong_blocks(rule);
 }
 
 Type stage_of(const Type& buffer) { return Type::tile(buffer.element, buffer.shape()); }
@@ -105,19 +124,27 @@ std::string bulk_copy_rule(const Rule& rule) {
   return wrong_copy(rule, rule.operands() - 3);
 }
 
-std::string ring_rule(const Rule& rule) { return wrong_ring_and_turn(rule); }
+std::string ring_start_rule(const Rule& rule) {
+  if (rule.operands() == 0) return rule.broken("needs at least one buffer");
+  for (std::size_t i = 0; i < rule.operands(); ++i) {
+    if (std::string wrong = wrong_ring(rule, i); !wrong.empty()) return wrong;
+  }
+  return wrong_block(rule);
+}
+
+std::string ring_wait_rule(const Rule& rule) { return wrong_ring_and_turn(rule); }
+
+std::string ring_release_rule(const Rule& rule) {
+  if (std::string wrong = wrong_ring_and_turn(rule); !wrong.empty()) return wrong;
+  return wrong_block(rule);
+}
 
 std::string roles_rule(const Rule& rule) {
   const std::vector<std::int64_t>& registers = rule.operation.attributes.list(AttributeName::registers);
   std::size_t count = rule.operation.blocks.size();
   if (count == 0) return rule.broken("needs at least one block");
   if (registers.size() != count) return rule.broken("has ", count, " blocks and ", registers.size(), " register budgets: must be as many");
-  for (BlockId block : rule.operation.blocks) {
-    if (!rule.function.block(block).arguments.empty()) return rule.broken("its blocks take no arguments");
-    const Operation* last = terminator_of(rule.function, block);
-    if (last && (last->opcode != Opcode::yield || !last->operands.empty())) return rule.broken("its blocks must end in a yield of nothing");
-  }
-  return "";
+  return wrong_blocks(rule);
 }
 
 }  // namespace flextile::ir

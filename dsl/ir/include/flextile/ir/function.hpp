@@ -113,6 +113,8 @@ class Function {
   Value add_argument(BlockId block, const Type& type);
   /// Appends an operation with fresh results of the given types to `block`.
   OperationId append(BlockId block, Operation operation, const std::vector<Type>& result_types);
+  /// Moves an operation, with the blocks inside it, to the end of another block.
+  void move(OperationId operation, BlockId from, BlockId to);
   /// The index of `path` in `files`, added if new.
   std::uint32_t file(std::string_view path);
 

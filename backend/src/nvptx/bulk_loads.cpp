@@ -1,0 +1,285 @@
+// Tiles that dots read come by the copy engine (TMA) on sm_90a: one instruction of one thread fetches a tile, lays it out in
+// shared memory as wgmma wants it, and counts its bytes at a barrier.
+//
+// A loop with {stages = S} at the kernel's top level becomes
+//
+//   start of the rings                                   barriers; one thread fetches turns 0 .. S-1
+//   loop:
+//     wait for a stage, at the first dot that reads it
+//     release it, behind the last                        the warp that is the last to do so fetches turn + S into it
+//
+// No barrier of all threads stands in the loop and no warp waits for a slower one, so warpgroups drift apart: one multiplies
+// while another exponentiates. There is no producer warp: a ninth warp would take a third of the registers of its quarter of
+// the multiprocessor, and setmaxnreg, which gives them back, is ignored where PTX is assembled by nvJitLink (13.0), as one of
+// several compilation units.
+#include <algorithm>
+#include <map>
+
+#include "nvptx/matmul.hpp"
+#include "nvptx/nvptx.hpp"
+#include "nvptx/scratch.hpp"
+#include "nvptx/tile_copies.hpp"
+
+#pragma GCC diagnostic ignored "-Wswitch-enum"
+
+namespace flextile::backend {
+namespace {
+
+using ir::AttributeName;
+using ir::Attributes;
+using ir::BlockId;
+using ir::Function;
+using ir::Opcode;
+using ir::Operation;
+using ir::OperationId;
+using ir::Type;
+using ir::Value;
+
+constexpr std::int64_t scratch_reserve = 4096;   // bytes that other operations are left
+constexpr int most_box_rows = 256;               // of the copy engine
+constexpr std::int64_t most_stages = 8;
+
+class BulkLoads : TileCopies {
+ public:
+  BulkLoads(const Function& source, std::int64_t most_shared) : TileCopies(source), free_bytes_(most_shared - scratch_reserve) {}
+
+  Function run() {
+    const Order operations = f_.block(f_.body()).operations;
+    for (OperationId id : operations) {
+      const Operation& operation = f_.operation(id);
+      if (operation.opcode != Opcode::for_ || operation.attributes.integer(AttributeName::stages, 1) < 2) continue;
+      rings_.clear();
+      single_.clear();
+      location_ = operation.location;
+      if (const std::string reason = plan(id); reason.empty()) transform(id);
+      else f_.operation(id).attributes.set(AttributeName::schedule, "the copy engine fetches nothing: " + reason);
+    }
+    return std::move(f_);
+  }
+
+ private:
+  struct Copied {
+    OperationId load;
+    std::vector<OperationId> slice;   // what its offsets are computed from inside the loop
+    Value buffer;
+  };
+
+  // ---- the plan
+  /// Empty where the loop can be transformed; else why not.
+  std::string plan(OperationId loop_id) {
+    if (f_.num_warps % 4 != 0) return "a program needs warps in fours, this one has " + std::to_string(f_.num_warps);
+    const Operation& loop = f_.operation(loop_id);
+    const BlockId body = loop.blocks[0];
+    const Operation* step = f_.defining(loop.operands[2]);
+    if (!step || step->opcode != Opcode::constant || step->attributes.integer(AttributeName::value) <= 0) return "the loop's step is not known";
+    if (f_.type(loop.operands[0]).element != ElementType::i32) return "the loop's index is no i32";
+    if (contains_loop(body)) return "the loop contains a loop";
+    stride_ = step->attributes.integer(AttributeName::value);
+    stages_ = std::min(loop.attributes.integer(AttributeName::stages), most_stages);
+    if (std::string wrong = plan_rings(body); !wrong.empty()) return wrong;
+    plan_single_tiles(loop_id);
+    std::int64_t single = 0, stage = 0;
+    for (const Copied& copied : single_) single += bytes(copied);
+    for (const Copied& copied : rings_) stage += bytes(copied);
+    stages_ = std::min(stages_, (free_bytes_ - single) / stage);
+    if (stages_ < 2) return "two stages take " + std::to_string(single + 2 * stage) + " bytes of shared memory, " + std::to_string(free_bytes_) + " are left";
+    free_bytes_ -= single + stages_ * stage;
+    return "";
+  }
+
+  /// A tile of 16-bit numbers in boxes that the copy engine can fetch: whole panels of 128 bytes.
+  bool in_boxes(const Operation& load) const {
+    if (!can_copy(load)) return false;
+    const Type& type = f_.type(load.results[0]);
+    return bit_width(type.element) == 16 && type.extents[1] % 64 == 0 && type.extents[0] % 8 == 0 && type.extents[0] <= most_box_rows && f_.type(load.operands[0]).rank <= 5;
+  }
+
+  std::string plan_rings(BlockId body) {
+    const bool loop_writes = writes(body);
+    for (OperationId id : f_.block(body).operations) {
+      const Operation& load = f_.operation(id);
+      if (load.opcode != Opcode::view_load || !feeds_dots(load.results[0])) continue;
+      if (!in_boxes(load)) return "a tile that a dot reads is none of 16-bit numbers in rows of whole 128 bytes, aligned in memory";
+      if (loop_writes && !parameter_of(load.operands[0])->read_only) return "the loop may write what it reads";
+      Copied ring{id, {}, {}};
+      for (std::size_t i = 1; i < load.operands.size(); ++i) {
+        if (!collect_slice(load.operands[i], body, loop_writes, ring.slice)) return "a tile's offsets depend on what the loop computed before";
+      }
+      if (!read_in(body, load.results[0])) return "a dot that reads a tile of the loop stands in a branch";
+      rings_.push_back(std::move(ring));
+    }
+    return rings_.empty() ? "no load in the loop feeds a dot alone" : "";
+  }
+
+  bool read_in(BlockId block, Value value) const {
+    for (OperationId id : users(value)) {
+      if (block_of(id) != block) return false;
+      if (f_.operation(id).opcode == Opcode::transpose && !read_in(block, f_.operation(id).results[0])) return false;
+    }
+    return true;
+  }
+
+  /// Tiles from in front of the loop that are first read in it.
+  void plan_single_tiles(OperationId loop) {
+    const Order& operations = f_.block(f_.body()).operations;
+    for (auto id = operations.begin(); *id != loop; ++id) {
+      const Operation& load = f_.operation(*id);
+      if (!in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
+      const auto first = std::find_if(id + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); });
+      if (first != operations.end() && *first == loop) single_.push_back({*id, {}, {}});
+    }
+  }
+
+  std::int64_t bytes(const Copied& copied) const {
+    const Type& type = f_.type(f_.operation(copied.load).results[0]);
+    return type.elements() * byte_size(type.element) + 1024;   // and its barriers, up to the next buffer
+  }
+
+  // ---- the transformation
+  void allocate(Order& order, Copied& copied, std::int64_t stages) {
+    const Type tile = f_.type(f_.operation(copied.load).results[0]);
+    copied.buffer = emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(tile.element, tile.shape(), static_cast<int>(stages)),
+                               {{AttributeName::swizzle, std::int64_t{128}}, {AttributeName::barriers, std::int64_t{1}}});
+  }
+
+  void ring_operation(Order& order, BlockId block, Opcode opcode, const Copied& copied, Value turn, std::vector<BlockId> blocks = {}) {
+    emit(order, block, {opcode, {copied.buffer, turn}, {}, std::move(blocks), {}, f_.operation(copied.load).location}, {});
+  }
+
+  using Renamed = std::map<std::uint32_t, Value>;
+
+  static Value renamed(const Renamed& names, Value value) {
+    const auto found = names.find(value.index);
+    return found == names.end() ? value : found->second;
+  }
+
+  /// Fetches the tile of another iteration, which `names` maps the loop's index to.
+  void fetch(Order& order, BlockId block, const Copied& copied, Value turn, Renamed& names) {
+    for (OperationId id : copied.slice) {
+      Operation operation = f_.operation(id);
+      const Value old = operation.results[0];
+      if (names.contains(old.index)) continue;
+      for (Value& operand : operation.operands) operand = renamed(names, operand);
+      operation.results.clear();
+      const Type type = f_.type(old);
+      names[old.index] = f_.operation(emit(order, block, std::move(operation), {type})).results[0];
+    }
+    std::vector<Value> operands{copied.buffer, turn};
+    for (Value operand : f_.operation(copied.load).operands) operands.push_back(renamed(names, operand));
+    emit(order, block, {Opcode::bulk_copy, std::move(operands), {}, {}, {}, f_.operation(copied.load).location}, {});
+  }
+
+  /// Makes the block's operations: `fill`'s, under the condition that the loop gets as far as `index`.
+  template <class Fill> void where_reached(Order& order, BlockId block, Value index, Value upper, Fill fill) {
+    const BlockId inside = f_.add_block();
+    Order inner;
+    fill(inner, inside);
+    finish(inside, inner);
+    const Value reached = emit_value(order, block, Opcode::lt, {index, upper}, Type::scalar(ElementType::i1));
+    const BlockId otherwise = f_.add_block();
+    finish(otherwise, {});
+    emit(order, block, {Opcode::if_, {reached}, {}, {inside, otherwise}, {}, location_}, {});
+  }
+
+  void finish(BlockId block, Order order) {
+    emit(order, block, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+    f_.block(block).operations = std::move(order);
+  }
+
+  void transform(OperationId loop_id) {
+    const Operation loop = f_.operation(loop_id);
+    Order before;
+    for (Copied& copied : single_) allocate(before, copied, 1);
+    for (Copied& copied : rings_) allocate(before, copied, stages_);
+    start(before, loop);
+    insert_before(loop_id, f_.body(), before);
+    for (const Copied& copied : single_) read_single(copied, loop_id);
+    read_rings(loop);
+  }
+
+  void start(Order& order, const Operation& loop) {
+    const BlockId block = f_.add_block();
+    Order inner;
+    for (const Copied& copied : single_) {
+      Renamed none;
+      fetch(inner, block, copied, number(inner, block, 0), none);
+    }
+    const Value lower = loop.operands[0];
+    for (std::int64_t turn = 0; turn < stages_; ++turn) {
+      const Value index = turn == 0 ? lower : arithmetic(inner, block, Opcode::add, lower, number(inner, block, turn * stride_));
+      where_reached(inner, block, index, loop.operands[1], [&](Order& inside, BlockId at) {
+        Renamed names{{f_.block(loop.blocks[0]).arguments[0].index, index}};
+        for (const Copied& ring : rings_) fetch(inside, at, ring, number(inside, at, turn), names);
+      });
+    }
+    finish(block, std::move(inner));
+    std::vector<Value> buffers;
+    for (const std::vector<Copied>* list : {&single_, &rings_}) {
+      for (const Copied& copied : *list) buffers.push_back(copied.buffer);
+    }
+    emit(order, f_.body(), {Opcode::ring_start, std::move(buffers), {}, {block}, {}, location_}, {});
+  }
+
+  void read_single(const Copied& copied, OperationId loop_id) {
+    Order wait;
+    const Value zero = number(wait, f_.body(), 0);
+    ring_operation(wait, f_.body(), Opcode::ring_wait, copied, zero);
+    insert_before(loop_id, f_.body(), wait);
+    read_at_uses(copied.load, copied.buffer, zero);
+    remove(copied.load);
+  }
+
+  void read_rings(const Operation& loop) {
+    const BlockId body = loop.blocks[0];
+    auto& operations = f_.block(body).operations;
+    const Value index = f_.block(body).arguments[0];
+    Order start;
+    Value turn = arithmetic(start, body, Opcode::sub, index, loop.operands[0]);
+    if (stride_ != 1) turn = arithmetic(start, body, Opcode::div, turn, number(start, body, stride_));
+    const Value stage = arithmetic(start, body, Opcode::rem, turn, number(start, body, stages_));
+    operations.insert(operations.begin(), start.begin(), start.end());
+    for (const Copied& ring : rings_) {
+      const std::vector<OperationId> dots = read_at_uses(ring.load, ring.buffer, stage);
+      auto position = [&](OperationId id) { return std::find(f_.block(body).operations.begin(), f_.block(body).operations.end(), id); };
+      auto earlier = [&](OperationId a, OperationId b) { return position(a) < position(b); };
+      Order release;
+      ring_operation(release, body, Opcode::ring_release, ring, turn, {refill(ring, loop, index, turn)});
+      insert_after(*std::max_element(dots.begin(), dots.end(), earlier), body, release);
+      Order wait;
+      ring_operation(wait, body, Opcode::ring_wait, ring, turn);
+      auto first = position(*std::min_element(dots.begin(), dots.end(), earlier));
+      while (first != f_.block(body).operations.begin() && is_read(*(first - 1))) --first;   // nothing comes between an operand's read and its dot
+      f_.block(body).operations.insert(first, wait.begin(), wait.end());
+      remove(ring.load);
+    }
+  }
+
+  BlockId refill(const Copied& ring, const Operation& loop, Value index, Value turn) {
+    const BlockId block = f_.add_block();
+    Order order;
+    const Value later = arithmetic(order, block, Opcode::add, index, number(order, block, stages_ * stride_));
+    where_reached(order, block, later, loop.operands[1], [&](Order& inside, BlockId at) {
+      Renamed names{{index.index, later}};
+      fetch(inside, at, ring, arithmetic(inside, at, Opcode::add, turn, number(inside, at, stages_)), names);
+    });
+    finish(block, std::move(order));
+    return block;
+  }
+
+  bool is_read(OperationId id) const { return f_.operation(id).opcode == Opcode::shared_load || f_.operation(id).opcode == Opcode::transpose; }
+
+  std::int64_t free_bytes_;
+  std::int64_t stride_ = 1;
+  std::int64_t stages_ = 2;
+  std::vector<Copied> rings_;
+  std::vector<Copied> single_;   // read once, before the loop
+};
+
+}  // namespace
+
+/// Where a loop's loads stay as they are, the loop's attribute says why.
+ir::Function bulk_loads(const ir::Function& function, const Target& target) {
+  return has_wgmma(target) ? BulkLoads(function, shared_memory_limit(target)).run() : function;
+}
+
+}  // namespace flextile::backend
