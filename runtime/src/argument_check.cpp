@@ -101,7 +101,7 @@ struct Packer {
     }
     const auto last = static_cast<std::size_t>(rank - 1);
     if (rank == 0 || tensor.strides[last] == 1 || tensor.sizes[last] <= 1) packed.facts |= AlignmentClass{2} << (2 * index);
-    return (aligned || is_empty) && (rank < 2 || tensor.sizes.back() * bytes % 16 == 0);
+    return (aligned || is_empty) && (rank < 2 || tensor.sizes[last] * bytes % 16 == 0);
   }
 
   void number(std::size_t index, const ir::Parameter& parameter, const Argument& argument) {
