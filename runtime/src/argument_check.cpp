@@ -41,6 +41,12 @@ std::string parameter_text(const ir::Parameter& parameter) {
                       argument_text(argument) + " and must be " + parameter_text(parameter) + ": " + reason);
 }
 
+/// Whether the copy engine can step by so many elements, and by whole 16 bytes. Repetition by stride 0 is nothing that it promises.
+bool is_aligned_stride(std::int64_t stride, std::int64_t bytes) {
+  constexpr std::int64_t limit = std::int64_t{1} << 40;
+  return stride > 0 && stride < limit / bytes && stride * bytes % 16 == 0;
+}
+
 struct Packer {
   std::string_view kernel;
   int device;
@@ -80,21 +86,22 @@ struct Packer {
   /// Sizes and strides; returns whether the strides are aligned.
   bool view(std::size_t index, const ir::Parameter& parameter, const Argument& argument, const ir::TensorHandle& tensor) {
     const int rank = tensor.rank, bytes = byte_size(tensor.element);
-    bool aligned = true;
+    bool aligned = true, is_empty = false;
     for (int axis = 0; axis < rank; ++axis) {
       const std::int64_t size = tensor.sizes[static_cast<std::size_t>(axis)];
       if (size > std::numeric_limits<std::int32_t>::max())
         refuse(kernel, index, parameter, argument, "axis " + std::to_string(axis) + " has more than 2147483647 elements");
+      is_empty = is_empty || size == 0;
       push(static_cast<std::int32_t>(size));
     }
     for (int axis = 0; axis < rank; ++axis) {
       const std::int64_t stride = tensor.strides[static_cast<std::size_t>(axis)];
-      if (axis < rank - 1 && tensor.sizes[static_cast<std::size_t>(axis)] > 1) aligned = aligned && stride * bytes % 16 == 0;
+      if (axis < rank - 1 && tensor.sizes[static_cast<std::size_t>(axis)] > 1) aligned = aligned && is_aligned_stride(stride, bytes);
       push(stride);
     }
     const auto last = static_cast<std::size_t>(rank - 1);
     if (rank == 0 || tensor.strides[last] == 1 || tensor.sizes[last] <= 1) packed.facts |= AlignmentClass{2} << (2 * index);
-    return aligned && (rank < 2 || tensor.sizes.back() * bytes % 16 == 0);
+    return (aligned || is_empty) && (rank < 2 || tensor.sizes[last] * bytes % 16 == 0);
   }
 
   void number(std::size_t index, const ir::Parameter& parameter, const Argument& argument) {
@@ -176,7 +183,9 @@ void require_facts(std::string_view kernel, const std::vector<ir::Parameter>& pa
   for (std::size_t i = 0; missing && i < parameters.size(); ++i) {
     const unsigned bits = static_cast<unsigned>(missing >> (2 * i)) & 3;
     if (bits & 2) refuse(kernel, i, parameters[i], arguments[i], "this variant of the kernel needs stride 1 along the last axis");
-    if (bits & 1) refuse(kernel, i, parameters[i], arguments[i], "this variant of the kernel needs an address and strides of multiples of 16 bytes");
+    if (bits & 1)
+      refuse(kernel, i, parameters[i], arguments[i],
+             "this variant of the kernel needs an address, strides and a last extent of multiples of 16 bytes, the strides above 0 and below 2^40 bytes");
   }
 }
 

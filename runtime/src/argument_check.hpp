@@ -11,15 +11,17 @@ namespace flextile::runtime {
 /// Two bits a parameter, `aligned` then `unit_stride`, set where the fact holds. 64 parameters fit.
 using AlignmentClass = unsigned __int128;
 inline constexpr std::size_t most_parameters = 64;
+inline constexpr std::size_t most_tensor_maps = 8;
 
 /// A kernel's arguments as both back ends take them: values[i] is what pointers[i] points to.
-/// A scalar or pointer is one value; a view of rank r is 1 + 2r: base pointer, r i32 sizes, r i64 strides.
+/// A scalar or pointer is one value; a view of rank r is 1 + 2r: base pointer, r i32 sizes, r i64 strides. Behind them is room for
+/// pointers to the kernel's tensor maps.
 struct PackedArguments {
   static constexpr std::size_t most_values = most_parameters * (1 + 2 * ir::max_view_rank);
   std::size_t count = 0;
   AlignmentClass facts = 0;
   std::uint64_t values[most_values];
-  void* pointers[most_values];
+  void* pointers[most_values + most_tensor_maps];
 
   PackedArguments() {}
   PackedArguments(const PackedArguments&) = delete;

@@ -34,6 +34,7 @@ struct DeviceState {
   Target target;
   StreamState default_stream;
   MemoryPool memory;
+  void* zeros = nullptr;        // see zeros_on()
 };
 
 /// Throws ArgumentError where there is no such device, DriverError where it cannot be used.

@@ -27,8 +27,9 @@ struct OpenedDriver {
       return;
     }
     const char* missing = nullptr;
-#define DRIVER_FUNCTION(symbol, parameters)                                               \
-  functions.symbol = reinterpret_cast<int(*) parameters>(dlsym(library, #symbol));        \
+#define OPTIONAL_DRIVER_FUNCTION(symbol, parameters) functions.symbol = reinterpret_cast<int(*) parameters>(dlsym(library, #symbol));
+#define DRIVER_FUNCTION(symbol, parameters)     \
+  OPTIONAL_DRIVER_FUNCTION(symbol, parameters)  \
   if (!functions.symbol && !missing) missing = #symbol;
 #include "driver_functions.def"
     if (missing) {

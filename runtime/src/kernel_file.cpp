@@ -7,7 +7,7 @@ namespace flextile::runtime {
 namespace {
 
 constexpr char magic[8] = {'f', 'l', 'e', 'x', 't', 'i', 'l', 'e'};
-constexpr std::uint32_t format = 2;
+constexpr std::uint32_t format = 3;
 
 struct Header {
   char magic[8];
@@ -95,6 +95,19 @@ void each_field(Archive& archive, T& parameter) {
   archive.field(parameter.unit_stride);
 }
 
+template <class Archive>
+void each_field(Archive& archive, const std::int32_t& number) { archive.field(number); }
+template <class Archive>
+void each_field(Archive& archive, std::int32_t& number) { archive.field(number); }
+
+template <class Archive, class T>
+  requires std::is_same_v<std::remove_const_t<T>, TensorMap>
+void each_field(Archive& archive, T& map) {
+  archive.field(map.parameter);
+  archive.field(map.box);
+  archive.field(map.swizzle);
+}
+
 template <class Archive, class T>
   requires std::is_same_v<std::remove_const_t<T>, CompiledKernel>
 void each_field(Archive& archive, T& kernel) {
@@ -115,6 +128,7 @@ void each_field(Archive& archive, T& kernel) {
   archive.field(kernel.resource_usage.threads);
   archive.field(kernel.resource_usage.stack);
   archive.field(kernel.resource_usage.log);
+  archive.field(kernel.tensor_maps);
   archive.field(kernel.explanation);
   archive.field(kernel.stages);
 }

@@ -19,6 +19,7 @@ struct KernelRecord {
   void* function = nullptr;             // CUDA; its module stays loaded
   unsigned threads = 0;
   unsigned shared_memory = 0;           // dynamic, beside what the code declares itself
+  void* zeros = nullptr;                // CUDA, with tensor maps: what the map of an empty tensor reads
 };
 
 /// Loads the kernel's code. DriverError with the assembler's log where the driver refuses it.

@@ -14,6 +14,7 @@
 #include "driver.hpp"
 #include "kernel_record.hpp"
 #include "storage.hpp"
+#include "tensor_map.hpp"
 #include "thread_pool.hpp"
 
 namespace flextile {
@@ -111,8 +112,14 @@ void record_on_host(Capture& capture, HostEntry entry, const Grid& grid, const P
   });
 }
 
-void run_on_device(const KernelRecord& kernel, const Grid& grid, StreamState* stream, PackedArguments& packed) {
+void run_on_device(const KernelRecord& kernel, const Grid& grid, StreamState* stream, const Argument* arguments, PackedArguments& packed) {
   CurrentContext current(kernel.device->context);
+  TensorMapImage images[most_tensor_maps];   // the driver copies them, into a graph too
+  const std::vector<TensorMap>& maps = kernel.compiled->tensor_maps;
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    make_tensor_map(*kernel.compiled, maps[i], *arguments[maps[i].parameter].tensor, kernel.zeros, images[i]);
+    packed.pointers[packed.count + i] = &images[i];
+  }
   const int result = driver()->cuLaunchKernel(kernel.function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
                                               static_cast<unsigned>(grid.z), kernel.threads, 1, 1, kernel.shared_memory, stream->native,
                                               packed.pointers, nullptr);
@@ -127,7 +134,7 @@ void run(const KernelRecord& kernel, const Grid& grid, StreamState* stream, cons
   const std::vector<ir::Parameter>& parameters = kernel.compiled->parameters;
   note_tensors(stream, parameters, arguments);
   if (kernel.device->index >= 0)
-    run_on_device(kernel, grid, stream, packed);
+    run_on_device(kernel, grid, stream, arguments, packed);
   else if (Capture* capture = capture_of(stream))
     record_on_host(*capture, kernel.entry, grid, packed);
   else

@@ -6,6 +6,7 @@
 
 #include "driver.hpp"
 #include "kernel_record.hpp"
+#include "tensor_map.hpp"
 
 namespace flextile::runtime {
 namespace {
@@ -60,6 +61,7 @@ void* load_code(const CompiledKernel& kernel, const DeviceState& device, bool& a
 std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKernel> compiled, DeviceState& device) {
   const CompiledKernel& kernel = *compiled;
   const Driver& functions = require_driver();
+  require_tensor_maps(kernel, functions);
   CurrentContext current(device.context);
   RelaxedCapture relaxed;
   auto record = std::make_unique<KernelRecord>();
@@ -87,6 +89,7 @@ std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKerne
   }
   record->threads = static_cast<unsigned>(kernel.resource_usage.threads);
   record->shared_memory = static_cast<unsigned>(dynamic);
+  if (!kernel.tensor_maps.empty()) record->zeros = zeros_on(device);
   record->compiled = std::move(compiled);
   loaded.module = nullptr;   // stays loaded
   return record;

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "kernel_record.hpp"
 #include "kernels.hpp"
 
 using namespace flextile;
@@ -84,6 +85,50 @@ TEST_CASE("fake driver: scalars arrive in the parameter's own type") {
   REQUIRE(launches.size() == 1);
   CHECK(launches[0].values[3] == 0xfffffffdu);
   CHECK(launches[0].values[4] == bits);
+}
+
+TEST_CASE("fake driver: tensor maps stand behind the arguments, and a repeated launch makes none") {
+  if (!is_fake()) return;
+  const Device device = Device::cuda(1);
+  const test::CopyView kernel;
+  const Tensor<i32> from = zeros<i32>(device, {6, 40}), to = zeros<i32>(device, {6, 40}), other = zeros<i32>(device, {1, 16});
+  CompiledKernel compiled = select(device, kernel, from, to).compiled();
+  compiled.tensor_maps = {{0, {4, 32}, 128}, {1, {2, 8}, 32}};
+  const auto record = runtime::load_record(std::make_shared<const CompiledKernel>(compiled), runtime::device_state(device));
+  const LoadedKernel loaded(record.get());
+  static std::vector<std::vector<std::uint64_t>> maps;
+  maps.clear();
+  const auto read_maps = [](const char*, const unsigned*, const unsigned*, unsigned, void** parameters) {
+    for (int i = 10; i < 12; ++i) {
+      const auto* words = static_cast<const std::uint64_t*>(parameters[i]);
+      maps.emplace_back(words, words + 16);
+    }
+  };
+  const auto map_of = [](const TensorRef& tensor, std::uint64_t stride, std::uint64_t columns, std::uint64_t rows, std::uint64_t swizzle) {
+    return std::vector<std::uint64_t>{reinterpret_cast<std::uint64_t>(tensor.data()), static_cast<std::uint64_t>(tensor.shape()[1]),
+                                      static_cast<std::uint64_t>(tensor.shape()[0]), 0, 0, 0, stride, 0, 0, 0, columns, rows, 0, 0, 0, 3 | swizzle << 8 | 2 << 16};
+  };
+  const Watching watching({});
+  Watching::set(read_maps);
+  const std::size_t before = ask("fake_cuda_tensor_maps");
+  for (int i = 0; i < 3; ++i) launch(device.stream(), loaded, Grid{1}, from, to);
+  CHECK(ask("fake_cuda_tensor_maps") == before + 2);
+  REQUIRE(maps.size() == 6);
+  for (std::size_t i = 0; i < 6; i += 2) {
+    CHECK(maps[i] == map_of(from, 160, 32, 4, 3));
+    CHECK(maps[i + 1] == map_of(to, 160, 8, 2, 1));
+  }
+  launch(device.stream(), loaded, Grid{1}, other, to);
+  REQUIRE(maps.size() == 8);
+  CHECK(maps[6] == map_of(other, 16, 32, 4, 3));
+  CHECK(maps[7] == map_of(to, 160, 8, 2, 1));
+  launch(device.stream(), loaded, Grid{1}, from.slice(0, 2, 2), to);   // empty: one zero, in memory of its own
+  REQUIRE(maps.size() == 10);
+  CHECK(maps[8][1] == 1);
+  CHECK(maps[8][2] == 1);
+  CHECK(*reinterpret_cast<const i32*>(maps[8][0]) == 0);
+  CHECK_SENTENCE(ArgumentError, "needs an address, strides and a last extent of multiples of 16 bytes, the strides above 0 and below 2^40 bytes",
+                 launch(device.stream(), loaded, Grid{1}, from.slice(1, 1, 33), to));
 }
 
 TEST_CASE("fake driver: the same code is loaded on each device; resources are what the driver says") {

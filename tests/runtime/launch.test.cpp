@@ -104,8 +104,21 @@ TEST_CASE("views are aligned by address and strides, and have a unit stride or n
   CHECK(facts(x.slice(1, 1, 12)) == std::pair(false, true));
   CHECK(facts(x.transpose(0, 1)) == std::pair(false, false));
   CHECK(facts(zeros<i32>(host, {8, 10})) == std::pair(false, true));
-  CHECK(facts(zeros<i32>(host, {1, 10})) == std::pair(true, true));       // the stride of one row moves nothing
-  CHECK(facts(x.slice(1, 0, 1)) == std::pair(true, true));
+  CHECK(facts(borrow(ElementType::i32, host, x.data(), {1, 8}, {9, 1})) == std::pair(true, true));   // the stride of one row moves nothing
+  CHECK(facts(x.slice(1, 0, 8)) == std::pair(true, true));
+  CHECK(facts(x.slice(1, 0, 10)) == std::pair(false, true));              // the last 16 bytes of a row are not all its own
+  CHECK(facts(x.slice(1, 0, 1)) == std::pair(false, true));
+
+  // What the copy engine cannot step by: repetition, backwards, 2^40 bytes. Nothing is read of the memory below.
+  alignas(16) static i32 memory[16];
+  const auto strided = [&](const TensorShape& shape, const TensorShape& strides) { return facts(borrow(ElementType::i32, host, memory, shape, strides)); };
+  const std::int64_t beyond = std::int64_t{1} << 38;   // elements of 4 bytes
+  CHECK(strided({2, 4}, {0, 1}) == std::pair(false, true));
+  CHECK(strided({1, 4}, {0, 1}) == std::pair(true, true));
+  CHECK(strided({2, 4}, {beyond - 4, 1}) == std::pair(true, true));
+  CHECK(strided({2, 4}, {beyond, 1}) == std::pair(false, true));
+  CHECK(strided({1, 4}, {beyond, 1}) == std::pair(true, true));
+  CHECK(strided({2, 0}, {0, 1}) == std::pair(true, true));   // an empty tensor steps nowhere
 }
 
 TEST_CASE("a loaded kernel refuses arguments that its code does not fit") {

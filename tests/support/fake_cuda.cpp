@@ -42,7 +42,7 @@ struct State {
   Context contexts[device_count] = {{0}, {1}};
   std::map<std::uint64_t, std::pair<std::size_t, int>> allocations;   // address → bytes, device
   std::size_t used[device_count] = {};
-  std::size_t allocation_calls = 0, replays = 0;
+  std::size_t allocation_calls = 0, replays = 0, tensor_maps = 0;
   std::set<Stream*> streams;
   std::set<Module*> modules;
   Watcher watcher = nullptr;
@@ -129,6 +129,7 @@ int run_copy(int bytes, unsigned threads, void** parameters, void* stream) {
 extern "C" void fake_cuda_watch(Watcher watcher) { state().watcher = watcher; }
 extern "C" std::size_t fake_cuda_allocation_calls() { return state().allocation_calls; }
 extern "C" std::size_t fake_cuda_replays() { return state().replays; }
+extern "C" std::size_t fake_cuda_tensor_maps() { return state().tensor_maps; }
 extern "C" std::size_t fake_cuda_streams() { return state().streams.size(); }
 
 // ---- devices and contexts
@@ -372,4 +373,27 @@ int cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid
     return run_copy(function->name.back() - '0', grid_x * block_x, parameters, stream);
   if (state().watcher) state().watcher(function->name.c_str(), grid, block, shared, parameters);
   return enqueue(stream, [] {});
+}
+
+/// The map says what it was made of: address, 5 sizes, 4 strides, 5 extents of the box, then element, swizzle and rank by bytes.
+int cuTensorMapEncodeTiled(void* map, int element, std::uint32_t rank, void* address, const std::uint64_t* sizes, const std::uint64_t* strides,
+                           const std::uint32_t* box, const std::uint32_t* element_strides, int interleave, int swizzle, int l2_promotion, int fill) {
+  NEEDS_CONTEXT
+  ++state().tensor_maps;
+  constexpr std::uint64_t element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+  if (reinterpret_cast<std::uintptr_t>(map) % 64 || element < 0 || element > 9 || rank < 1 || rank > 5) return invalid_value;
+  if (interleave != 0 || swizzle < 0 || swizzle > 3 || l2_promotion < 0 || l2_promotion > 3 || fill != 0) return invalid_value;
+  const std::uint64_t bytes = element_bytes[element], row = box[0] * bytes;
+  std::uint64_t words[16] = {reinterpret_cast<std::uintptr_t>(address)}, reach = bytes * sizes[0];
+  for (std::uint32_t axis = 0; axis < rank; ++axis) {
+    if (sizes[axis] == 0 || sizes[axis] > std::uint64_t{1} << 32 || box[axis] == 0 || box[axis] > 256 || element_strides[axis] != 1) return invalid_value;
+    words[1 + axis] = sizes[axis], words[10 + axis] = box[axis];
+    if (axis == 0) continue;
+    if (strides[axis - 1] == 0 || strides[axis - 1] % 16 || strides[axis - 1] >> 40) return invalid_value;
+    words[5 + axis] = strides[axis - 1], reach += (sizes[axis] - 1) * strides[axis - 1];
+  }
+  if (row % 16 || (swizzle && row > std::uint64_t{16} << swizzle)) return invalid_value;
+  if (words[0] % 16 || !inside(words[0], reach, current->device)) return invalid_value;
+  words[15] = static_cast<std::uint64_t>(element) | static_cast<std::uint64_t>(swizzle) << 8 | std::uint64_t{rank} << 16;
+  return std::memcpy(map, words, sizeof words), success;
 }

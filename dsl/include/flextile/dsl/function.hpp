@@ -8,7 +8,9 @@ namespace flextile {
 /// What is known of a parameter when the kernel is compiled. The launch checks it, or takes another variant.
 struct ParameterFacts {
   bool read_only = false;    ///< pointers and views
-  bool aligned = false;      ///< multiples of 16 bytes: the base; of a view also all strides but the last and, of 2 axes and more, the last extent
+  /// Multiples of 16 bytes: the base; of a view also all strides but the last (above 0 and below 2^40 bytes) and, of 2 axes and more, the
+  /// last extent. Axes of one element and empty tensors may have any strides.
+  bool aligned = false;
   bool unit_stride = false;  ///< views: the last axis has stride 1
 };
 

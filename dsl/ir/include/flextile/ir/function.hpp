@@ -64,7 +64,7 @@ struct Parameter {
   std::string name;
   Type type;
   bool read_only = false;     // pointer or view to const
-  bool aligned = false;       // pointer: 16-byte aligned; view: so are the base, all strides but the last and, of 2 axes and more, the last extent
+  bool aligned = false;       // multiples of 16 bytes: a pointer; a view's base, strides but the last (> 0, < 2^40), last extent of 2 axes and more
   bool unit_stride = false;   // view: the last axis has stride 1
   bool operator==(const Parameter&) const = default;
 };
