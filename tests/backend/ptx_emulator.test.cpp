@@ -255,3 +255,45 @@ TEST_CASE("the emulator's barriers are for the threads that they name") {
   check_throws({.finish = "bar.sync 1, 100;"}, "a barrier of 100 threads: must be a multiple of 32");
   check_throws({.finish = "setp.lt.u32 %p6, %r1, 64;\n@%p6 setmaxnreg.dec.sync.aligned.u32 232;"}, "setmaxnreg was executed by 2 warps of a warpgroup");
 }
+
+TEST_CASE("a wgmma reads shared memory until the warp has waited for it") {
+  // 64 x 8 = 64 x 16 of ones . 16 x 8 of ones. `between` comes before the wait and `after` behind it.
+  auto sums = [](const std::string& between, const std::string& after, bool order) {
+    test::PtxEmulator emulator(R"(
+.visible .entry product(
+	.param .u64 .ptr .global .align 1 product_param_0
+)
+.reqntid 128
+{
+	mov.u32 %r1, %tid.x;
+	shl.b32 %r2, %r1, 3;
+	mov.b64 %rd1, 0x3f803f803f803f80;
+	mov.b64 %rd2, 0;
+	st.shared.b64 [%r2], %rd1;
+	bar.sync 0;
+	mov.b32 %r3, 0x3f803f80;
+	mov.b64 %rd3, 0x4000004000000000;
+	wgmma.fence.sync.aligned;
+	wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%r4,%r5,%r6,%r7}, {%r3,%r3,%r3,%r3}, %rd3, 0, 1, 1, 0;
+	wgmma.commit_group.sync.aligned;
+)" + between + "\n" + after + R"(
+	ld.param.b64 %rd4, [product_param_0];
+	mul.wide.u32 %rd5, %r1, 16;
+	add.s64 %rd4, %rd4, %rd5;
+	st.global.v4.b32 [%rd4], {%r4, %r5, %r6, %r7};
+	ret;
+}
+)");
+    std::vector<float> out(64 * 8, -1);
+    emulator.allow(out.data(), 4 * out.size());
+    emulator.run({1, 1, 1}, {reinterpret_cast<std::uint64_t>(out.data())}, 1024, order);
+    return out;
+  };
+  const std::vector<float> expected(64 * 8, 16);
+  const std::string clear = "bar.sync 0;\nst.shared.b64 [%r2], %rd2;\nbar.sync 0;", wait = "wgmma.wait_group.sync.aligned 0;";
+  for (const bool order : {late, at_once}) CHECK(bool(sums(wait, clear, order) == expected));
+  CHECK(bool(sums(clear, wait, late) == expected));
+  CHECK_FALSE(bool(sums(clear, wait, at_once) == expected));
+  CHECK_FALSE(bool(sums("wgmma.wait_group.sync.aligned 1;", "mov.b32 %r8, %r4;\nwgmma.wait_group.sync.aligned 0;\nmov.b32 %r4, %r8;", at_once) == expected));
+  CHECK_THROWS_WITH(sums("", "", at_once), "a warp ends before it has waited for its wgmma");
+}

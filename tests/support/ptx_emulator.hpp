@@ -8,8 +8,8 @@
 //   late     (last_warp_first = false): warps go from the first to the last. The copy engine's copies land one by one, and only
 //            when some warp waits for their mbarrier and no warp can go on. Shows a missing or too short wait.
 //   at once  (last_warp_first = true): warps go from the last to the first. The copy engine's copies land when they are issued,
-//            and a warp whose arrival ends a phase lets the others go first. Shows a stage that is released before it is read,
-//            or filled before it is released.
+//            and a warp whose arrival ends a phase lets the others go first; wgmma are done when the warp waits for them, else
+//            when they are issued. Shows a stage that is released before it is read, or filled before it is released.
 // A try_wait for a phase that has not ended fails once, and then parks its warp until it has: the code must try again. If no
 // warp can go on, run() throws "deadlock: ..." with what each warp waits for.
 #pragma once
@@ -63,6 +63,17 @@ class PtxEmulator : private PtxProgram {
     std::array<std::int32_t, 5> corner;
     std::uint64_t target, mbarrier;
   };
+  /// A warp's part of a wgmma: descriptors and registers as they were when it was issued. Sums and shared memory are read when it is done.
+  struct Product {
+    const Instruction* instruction;
+    int first_thread;
+    std::array<std::uint64_t, 128> left;                // four words of each lane, or one descriptor
+    std::uint64_t right;
+  };
+  struct Products {
+    std::vector<Product> open;
+    std::deque<std::vector<Product>> groups;
+  };
   enum class State : std::uint8_t { runs, at_barrier, parked, done };
   struct Thread {
     std::size_t pc = 0;
@@ -86,6 +97,7 @@ class PtxEmulator : private PtxProgram {
     box_copies_.clear();
     arrived_.fill(0);
     register_changes_.clear();
+    products_.assign(static_cast<std::size_t>(threads_) / 32, {});
     const int warps = threads_ / 32;
     while (true) {
       bool moved = false;
@@ -97,6 +109,8 @@ class PtxEmulator : private PtxProgram {
       if (!moved && !land_a_box()) deadlock();
     }
     for (const BoxCopy& copy : box_copies_) land(copy);
+    for (const Products& products : products_)
+      if (!products.open.empty() || !products.groups.empty()) throw std::runtime_error("a warp ends before it has waited for its wgmma");
     for (const auto& [change, executed] : register_changes_)
       if (executed % 4 != 0) throw std::runtime_error("setmaxnreg was executed by " + std::to_string(executed % 4) + " warps of a warpgroup: must be all four");
   }
@@ -167,8 +181,8 @@ class PtxEmulator : private PtxProgram {
     if (operand.text[1] == 'l') return static_cast<std::uint64_t>(t % 32);
     const int axis = operand.text.back() - 'x';
     if (operand.text[1] == 't') return axis == 0 ? static_cast<std::uint64_t>(t) : 0;
-    if (operand.text[2] == 't') return axis == 0 ? static_cast<std::uint64_t>(threads_) : 1;
-    return operand.text[1] == 'c' ? ctaid_[axis] : grid_[axis];
+    if (operand.text[1] == 'c') return ctaid_[axis];
+    return operand.text[2] == 'c' ? grid_[axis] : axis == 0 ? static_cast<std::uint64_t>(threads_) : 1;
   }
 
   std::uint8_t* global(std::uint64_t address, std::size_t bytes) {
@@ -268,13 +282,38 @@ class PtxEmulator : private PtxProgram {
       }
   }
 
-  /// A warp's 16 rows of a warpgroup's product. Operands in shared memory lie in panels of 128 bytes with the 128-byte swizzle.
   void wgmma(const Instruction& i, const std::vector<int>& active) {
     whole_warp(active);
-    if (i.parts[0] != "mma_async") return;   // fence, commit_group, wait_group: products are done at once here
+    const std::string& what = i.parts[0];
+    Products& products = products_.at(static_cast<std::size_t>(active[0] / 32));
+    if (what == "commit_group") {
+      products.groups.push_back(std::move(products.open));
+      products.open.clear();
+    } else if (what == "wait_group") {
+      for (; products.groups.size() > get(active[0], i.operands[0]); products.groups.pop_front())
+        for (const Product& product : products.groups.front()) multiply(product);
+    } else if (what == "mma_async") {
+      Product product{&i, active[0], {}, get(active[0], i.operands[2])};
+      const Operand& left = i.operands[1];
+      if (left.kind == Operand::vector) {
+        for (int lane = 0; lane < 32; ++lane)
+          for (int r = 0; r < 4; ++r) product.left[4 * lane + r] = get(active[lane], left.items[r]);
+      } else {
+        product.left[0] = get(active[0], left);
+      }
+      if (at_once_) products.open.push_back(product);
+      else multiply(product);
+    } else if (what != "fence") {
+      throw std::runtime_error("unknown operation of wgmma");
+    }
+  }
+
+  /// A warp's 16 rows of a warpgroup's product. Operands in shared memory lie in panels of 128 bytes with the 128-byte swizzle.
+  void multiply(const Product& product) {
+    const Instruction& i = *product.instruction;
     const std::string type = i.parts.back(), shape = i.parts[3];
     const int columns = std::stoi(shape.substr(shape.find('n') + 1));
-    const int first_row = active[0] / 32 % 4 * 16;
+    const int first_row = product.first_thread / 32 % 4 * 16;
     const bool b_transposed = i.operands.back().value == 1;
     struct Panels {
       std::uint64_t start, panel, group;
@@ -291,24 +330,23 @@ class PtxEmulator : private PtxProgram {
       return number(bits, type);
     };
     double a[16][16];
-    const Operand& left = i.operands[1];
-    if (left.kind == Operand::vector) {
+    if (i.operands[1].kind == Operand::vector) {
       for (int lane = 0; lane < 32; ++lane)
         for (int r = 0; r < 4; ++r)
           for (int k = 0; k < 2; ++k)
-            a[lane / 4 + 8 * (r % 2)][lane % 4 * 2 + k + 8 * (r / 2)] = number(get(active[lane], left.items[r]) >> (16 * k) & 0xffff, type);
+            a[lane / 4 + 8 * (r % 2)][lane % 4 * 2 + k + 8 * (r / 2)] = number(product.left[4 * lane + r] >> (16 * k) & 0xffff, type);
     } else {
-      const Panels panels(get(active[0], left));
+      const Panels panels(product.left[0]);
       for (int row = 0; row < 16; ++row)
         for (int k = 0; k < 16; ++k) a[row][k] = element(panels.at(first_row + row, k));
     }
-    const Panels panels(get(active[0], i.operands[2]));
+    const Panels panels(product.right);
     for (int column = 0; column < columns; ++column) {
       double b[16];
       for (int k = 0; k < 16; ++k) b[k] = element(b_transposed ? panels.transposed_at(column, k) : panels.at(column, k));
       for (int row = 0; row < 16; ++row) {
         const int lane = row % 8 * 4 + column % 8 / 2, item = column / 8 * 4 + row / 8 * 2 + column % 2;
-        std::uint64_t& place = reg(active[lane], i.operands[0].items[item].slot);
+        std::uint64_t& place = reg(product.first_thread + lane, i.operands[0].items[item].slot);
         double sum = i.operands[3].value ? number(place, "f32") : 0;   // scale-d
         for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k];
         place = float_bits(sum, "f32");
@@ -542,6 +580,7 @@ class PtxEmulator : private PtxProgram {
   int parked_ = 0;                                              // threads
   std::array<int, 16> arrived_{};                               // threads that came to each barrier by bar.arrive
   Mbarriers mbarriers_;
+  std::vector<Products> products_;                              // of each warp: wgmma that were issued and not done
   std::deque<BoxCopy> box_copies_;                              // issued and not landed
   std::map<std::pair<const Instruction*, int>, int> register_changes_;   // warps that executed a setmaxnreg, by warpgroup
 };

@@ -87,6 +87,7 @@ class PtxProgram {
       line = trim(line.substr(end));
     }
     if (line.back() == ';') line.pop_back();
+    if (line.find(';') != std::string::npos) throw std::runtime_error("two instructions in a line: " + line);
     const auto space = line.find_first_of(" \t");
     std::istringstream words(line.substr(0, space));
     for (std::string part; std::getline(words, part, '.');) (result.name.empty() ? result.name : result.parts.emplace_back()) = part;
@@ -131,7 +132,7 @@ class PtxProgram {
       if (places.size() > 1) result.items = parse_operand(places[1]).items;
       if (const auto plus = inside.find('+'); plus != std::string::npos) {
         result.value = static_cast<std::uint64_t>(std::stoll(inside.substr(plus + 1)));
-        inside.resize(plus);
+        inside = trim(inside.substr(0, plus));
       }
       result.text = inside;
       if (inside[0] == '%') result.slot = slot(inside);
