@@ -206,15 +206,19 @@ class PtxEmulator : private PtxProgram {
   }
 
   void access(const Instruction& i, const std::vector<int>& active, bool load) {
-    const bool is_shared = has(i, "shared") || has(i, "shared::cta");
+    const bool is_parameter = has(i, "param"), is_shared = has(i, "shared") || has(i, "shared::cta");
     const std::string& type = i.parts.back();
     const unsigned bytes = static_cast<unsigned>(bits_of(type)) / 8;
     const Operand& data = i.operands[load ? 0 : 1];
     const Operand& at = i.operands[load ? 1 : 0];
     const std::vector<Operand> items = data.kind == Operand::vector ? data.items : std::vector<Operand>{data};
     for (int t : active) {
-      if (has(i, "param") && tensor_maps_.contains(parameters_.at(at.text))) throw std::runtime_error("ld.param reads a tensor map");
-      if (has(i, "param")) { reg(t, data.slot) = cut(arguments_.at(static_cast<std::size_t>(parameters_.at(at.text))), 8 * static_cast<int>(bytes)); continue; }
+      if (is_parameter) {
+        const int parameter = parameters_.at(at.text);
+        if (tensor_maps_.contains(parameter)) throw std::runtime_error("ld.param reads a tensor map");
+        reg(t, data.slot) = cut(arguments_.at(static_cast<std::size_t>(parameter)), 8 * static_cast<int>(bytes));
+        continue;
+      }
       const std::uint64_t address = (at.slot >= 0 ? reg(t, at.slot) : 0) + at.value;
       const std::size_t all = bytes * items.size();
       std::uint8_t* place = is_shared ? shared(address & 0xffffffff, all) : global(address, all);
@@ -561,10 +565,11 @@ class PtxEmulator : private PtxProgram {
     if (n == "elect") return elect(i, active);
     if (n == "setmaxnreg") return change_registers(i, active);
     if (n == "prefetch") return prefetch(i, active);
+    const bool jumps = n == "bra", ends = n == "ret", moves = n == "mov";
     for (int t : active) {
-      if (n == "bra") state_[t].pc = i.operands[0].value;
-      else if (n == "ret") state_[t].state = State::done;
-      else if (n == "mov") move(i, t);
+      if (jumps) state_[t].pc = i.operands[0].value;
+      else if (ends) state_[t].state = State::done;
+      else if (moves) move(i, t);
       else reg(t, i.operands[0].slot) = compute(i, t);
     }
   }
