@@ -88,8 +88,9 @@ class Interpreter {
   void run_memory(const Op& op);
   void run_view(const Op& op);
   void run_shared(const Op& op);
-  void start_copy(const Op& op);
   void land_copies(std::size_t pending);
+  void run_ring(const Op& op);
+  void run_roles(const Op& op);
   void run_dot(const Op& op);
   void run_reduce(const Op& op);
   void run_control(const Op& op);
@@ -98,16 +99,47 @@ class Interpreter {
     return is_float(element) ? rounded(element, {0, op.attributes.number(Attribute::value)}) : Number{op.attributes.integer(Attribute::value), 0};
   }
 
-  const ir::Function& function_;
-  HostProgram program_;
-  std::vector<Contents> values_;
   /// An asynchronous copy that has not landed; `first` counts elements from the buffer's beginning.
   struct Copy {
     ir::Value buffer;
     std::int64_t first;
     std::vector<Number> elements;
   };
+  static constexpr Number rubbish{0x5ead, std::numeric_limits<double>::quiet_NaN()};
+  Copy start_copy(const Op& op, std::int64_t stage);
+  void land(const Copy& copy);
+
+  const ir::Function& function_;
+  HostProgram program_;
+  std::vector<Contents> values_;
   std::vector<Copy> copies_;
+
+  // ---- interpreter_roles.hpp
+  enum class TurnState { copied, waited, released };
+  /// A ring's turns, and the copies of it that have not landed.
+  struct Ring {
+    std::map<std::int64_t, TurnState> turns;
+    std::map<std::int64_t, Copy> copies;
+  };
+  /// One of two blocks that take turns: control goes over only where one waits, releases or ends.
+  struct Role {
+    std::function<bool()> ready;       // waits until this is so; empty: can go on
+    std::string wish;                  // what it waits for, in words
+    bool ended = false;
+  };
+  enum RoleIndex : std::size_t { producer, consumers };
+  struct Abandoned {};                 // unwinds the other role after a fault
+
+  void wait_until(std::function<bool()> ready, const std::string& wish);
+  void hand_over(bool ended = false);
+
+  std::map<std::uint32_t, Ring> rings_;
+  std::array<Role, 2> roles_;
+  bool in_roles_ = false;
+  std::size_t running_ = consumers;
+  std::exception_ptr fault_;
+  std::mutex mutex_;                   // held by the role that runs
+  std::condition_variable changed_;
 };
 
 inline void Interpreter::run_operation(const Op& op) {
@@ -163,6 +195,11 @@ inline void Interpreter::run_operation(const Op& op) {
     case Opcode::async_copy: return run_shared(op);
     case Opcode::async_wait: return land_copies(static_cast<std::size_t>(op.attributes.integer(Attribute::pending)));
     case Opcode::barrier: return;
+    case Opcode::bulk_copy:
+    case Opcode::ring_acquire:
+    case Opcode::ring_wait:
+    case Opcode::ring_release: return run_ring(op);
+    case Opcode::roles: return run_roles(op);
     default: throw std::runtime_error("interpreter: cannot run " + std::string(ir::name(op.opcode)));
   }
 }
@@ -288,10 +325,11 @@ inline void Interpreter::run_shared(const Op& op) {
   if (op.opcode == Opcode::alloc_shared) {
     const ir::Type& buffer = result_type(op);
     const std::int64_t size = ir::Type::tile(buffer.element, buffer.shape()).elements() * buffer.stages;
-    result(op).elements.assign(static_cast<std::size_t>(size), {0x5ead, std::nan("")});
+    result(op).elements.assign(static_cast<std::size_t>(size), rubbish);
+    rings_[op.results[0].index] = {};
     return;
   }
-  if (op.opcode == Opcode::async_copy) return start_copy(op);
+  if (op.opcode == Opcode::async_copy) return copies_.push_back(start_copy(op, operand(op, 1).elements[0].integer));
   Contents& buffer = operand(op, 0);
   const ir::Type& stage_type = type(op.operands[0]);
   const std::int64_t size = ir::Type::tile(stage_type.element, stage_type.shape()).elements();
@@ -307,27 +345,30 @@ inline void Interpreter::run_shared(const Op& op) {
 }
 
 /// The stage holds rubbish from now until a wait lets the copy land.
-inline void Interpreter::start_copy(const Op& op) {
+inline Interpreter::Copy Interpreter::start_copy(const Op& op, std::int64_t stage) {
   const ir::Type& buffer = type(op.operands[0]);
   const std::int64_t size = ir::Type::tile(buffer.element, buffer.shape()).elements();
   const bool predicated = op.attributes.integer(Attribute::has_predicate) != 0;
-  Copy copy{op.operands[0], operand(op, 1).elements[0].integer * size, {}};
+  Copy copy{op.operands[0], stage * size, {}};
   if (!predicated || operand(op, op.operands.size() - 1).elements[0].integer != 0) {
     const Contents& view = operand(op, 2);
     const std::vector<std::int64_t> offsets = integers(op, 3, 3 + view.sizes.size());
     for (std::int64_t i = 0; i < size; ++i) {
       const std::uint64_t address = view_address(view, buffer.element, offsets, buffer.shape(), i);
       copy.elements.push_back(address ? read_element(buffer.element, address) : Number{});
-      operand(op, 0).elements.at(static_cast<std::size_t>(copy.first + i)) = {0x5ead, std::nan("")};
+      operand(op, 0).elements.at(static_cast<std::size_t>(copy.first + i)) = rubbish;
     }
   }
-  copies_.push_back(std::move(copy));
+  return copy;
+}
+
+inline void Interpreter::land(const Copy& copy) {
+  for (std::size_t i = 0; i < copy.elements.size(); ++i) value(copy.buffer).elements.at(static_cast<std::size_t>(copy.first) + i) = copy.elements[i];
 }
 
 inline void Interpreter::land_copies(std::size_t pending) {
   while (copies_.size() > pending) {
-    const Copy& copy = copies_.front();
-    for (std::size_t i = 0; i < copy.elements.size(); ++i) value(copy.buffer).elements.at(static_cast<std::size_t>(copy.first) + i) = copy.elements[i];
+    land(copies_.front());
     copies_.erase(copies_.begin());
   }
 }

@@ -3,6 +3,15 @@
 // Warps run one after the other up to the next barrier, so a missing barrier shows; asynchronous copies land only when a
 // wait demands it, so a missing wait shows; global accesses outside the declared ranges and shared accesses outside the
 // program's own memory throw. It knows the instructions that flextile emits and throws on others.
+//
+// There are two orders, and a kernel must give the same numbers in both:
+//   late     (last_warp_first = false): warps go from the first to the last. The copy engine's copies land one by one, and only
+//            when some warp waits for their mbarrier and no warp can go on. Shows a missing or too short wait.
+//   at once  (last_warp_first = true): warps go from the last to the first. The copy engine's copies land when they are issued,
+//            and a warp whose arrival ends a phase lets the others go first; wgmma are done when the warp waits for them, else
+//            when they are issued. Shows a stage that is released before it is read, or filled before it is released.
+// A try_wait for a phase that has not ended fails once, and then parks its warp until it has: the code must try again. If no
+// warp can go on, run() throws "deadlock: ..." with what each warp waits for.
 #pragma once
 #include <array>
 #include <bit>
@@ -10,12 +19,15 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "ptx_mbarriers.hpp"
 #include "ptx_numbers.hpp"
 #include "ptx_program.hpp"
+#include "ptx_tensor_map.hpp"
 
 namespace flextile::test {
 
@@ -26,7 +38,7 @@ class PtxEmulator : private PtxProgram {
   /// Memory that the kernel may touch.
   void allow(const void* begin, std::size_t bytes) { ranges_.push_back({reinterpret_cast<std::uint64_t>(begin), reinterpret_cast<std::uint64_t>(begin) + bytes}); }
 
-  /// `arguments`: the raw bits of each flattened parameter.
+  /// `arguments`: the raw bits of each flattened parameter; of a tensor map, the address of an EmulatedTensorMap.
   void run(std::array<std::uint32_t, 3> grid, const std::vector<std::uint64_t>& arguments, std::size_t shared_bytes, bool last_warp_first = false) {
     grid_ = grid;
     arguments_ = arguments;
@@ -46,9 +58,30 @@ class PtxEmulator : private PtxProgram {
 
  private:
   struct Copy { std::uint64_t target, source; unsigned bytes, existing; };
+  struct BoxCopy {
+    const EmulatedTensorMap* map;
+    std::array<std::int32_t, 5> corner;
+    std::uint64_t target, mbarrier;
+  };
+  /// A warp's part of a wgmma: descriptors and registers as they were when it was issued. Sums and shared memory are read when it is done.
+  struct Product {
+    const Instruction* instruction;
+    int first_thread;
+    std::array<std::uint64_t, 128> left;                // four words of each lane, or one descriptor
+    std::uint64_t right;
+  };
+  struct Products {
+    std::vector<Product> open;
+    std::deque<std::vector<Product>> groups;
+  };
+  enum class State : std::uint8_t { runs, at_barrier, parked, done };
   struct Thread {
     std::size_t pc = 0;
-    bool waiting = false, done = false;
+    State state = State::runs;
+    int barrier = 0, expected = 0;                      // at_barrier: its number, and how many threads it takes (0: all that have not ended)
+    std::uint64_t mbarrier = 0;                         // parked: waits for the phase of this parity
+    bool parity = false;
+    std::size_t failed_try = ~std::size_t{0};           // the try_wait that has failed once
     std::vector<Copy> open;
     std::deque<std::vector<Copy>> groups;
   };
@@ -58,23 +91,41 @@ class PtxEmulator : private PtxProgram {
     shared_.assign(shared_bytes, 0xa5);
     registers_.assign(static_cast<std::size_t>(threads_) * slots_.size(), 0);
     state_.assign(threads_, {});
+    at_once_ = last_warp_first;
+    parked_ = 0;
+    mbarriers_.clear();
+    box_copies_.clear();
+    arrived_.fill(0);
+    register_changes_.clear();
+    products_.assign(static_cast<std::size_t>(threads_) / 32, {});
     const int warps = threads_ / 32;
     while (true) {
-      for (int i = 0; i < warps; ++i) run_warp(last_warp_first ? warps - 1 - i : i);
-      bool running = false;
-      for (Thread& thread : state_) {
-        if (!thread.done && !thread.waiting) throw std::runtime_error("a warp stopped half way");
-        if (thread.waiting) running = true;
-        thread.waiting = false;
-      }
-      if (!running) return;
+      bool moved = false;
+      for (int i = 0; i < warps; ++i) moved = run_warp(last_warp_first ? warps - 1 - i : i) || moved;
+      bool all_done = true;
+      for (const Thread& thread : state_) all_done = all_done && thread.state == State::done;
+      if (all_done) break;
+      moved = open_barriers() || moved;
+      if (!moved && !land_a_box()) deadlock();
     }
+    for (const BoxCopy& copy : box_copies_) land(copy);
+    for (const Products& products : products_)
+      if (!products.open.empty() || !products.groups.empty()) throw std::runtime_error("a warp ends before it has waited for its wgmma");
+    for (const auto& [change, executed] : register_changes_)
+      if (executed % 4 != 0) throw std::runtime_error("setmaxnreg was executed by " + std::to_string(executed % 4) + " warps of a warpgroup: must be all four");
   }
 
-  static bool joins_warp(const Instruction& i) { return i.name == "shfl" || i.name == "vote" || i.name == "mma" || i.name == "wgmma" || i.name == "ldmatrix"; }
-
-  void run_warp(int warp) {
+  /// Runs a warp until it can't go on. Whether it did anything.
+  bool run_warp(int warp) {
     const int first = 32 * warp;
+    bool moved = false;
+    if (parked_ > 0) {
+      for (int t = first; t < first + 32; ++t) {
+        if (state_[t].state != State::parked || !mbarriers_.ended(state_[t].mbarrier, state_[t].parity)) continue;
+        state_[t].state = State::runs;
+        --parked_;
+      }
+    }
     while (true) {
       // The lanes furthest back go on; at an instruction of the whole warp they wait for the others.
       std::size_t pc = ~std::size_t{0}, after = 0;
@@ -83,19 +134,25 @@ class PtxEmulator : private PtxProgram {
       while (true) {
         pc = ~std::size_t{0};
         lanes.clear();
-        for (int t = first; t < first + 32; ++t)
-          if (!state_[t].done && !state_[t].waiting && state_[t].pc >= after) pc = std::min(pc, state_[t].pc);
+        std::size_t living = 0;
+        for (int t = first; t < first + 32; ++t) {
+          living += state_[t].state != State::done;
+          if (state_[t].state == State::runs && state_[t].pc >= after) pc = std::min(pc, state_[t].pc);
+        }
         if (pc == ~std::size_t{0}) break;
         runnable = true;
         for (int t = first; t < first + 32; ++t)
-          if (!state_[t].done && !state_[t].waiting && state_[t].pc == pc) lanes.push_back(t);
-        if (lanes.size() == 32 || !joins_warp(code_.at(pc))) break;
+          if (state_[t].state == State::runs && state_[t].pc == pc) lanes.push_back(t);
+        if (lanes.size() == living || !code_.at(pc).joins_warp) break;
         after = pc + 1;
       }
       if (pc == ~std::size_t{0}) {
-        if (runnable) throw std::runtime_error("some lanes of a warp never reach an instruction of the whole warp");
-        return;
+        bool parked = false;
+        for (int t = first; parked_ > 0 && t < first + 32; ++t) parked = parked || state_[t].state == State::parked;
+        if (runnable && !parked) throw std::runtime_error("some lanes of a warp never reach an instruction of the whole warp");
+        return moved;
       }
+      moved = true;
       const Instruction& instruction = code_.at(pc);
       std::vector<int> active;
       for (int t : lanes) {
@@ -108,6 +165,10 @@ class PtxEmulator : private PtxProgram {
       } catch (const std::exception& error) {
         throw std::runtime_error(std::string(error.what()) + "\n  at: " + instruction.line);
       }
+      if (yields_) {
+        yields_ = false;
+        return true;
+      }
     }
   }
 
@@ -115,10 +176,13 @@ class PtxEmulator : private PtxProgram {
 
   std::uint64_t get(int t, const Operand& operand) {
     if (operand.kind == Operand::reg) return reg(t, operand.slot);
+    if (operand.kind == Operand::parameter) return tensor_map_argument(static_cast<int>(operand.value));
     if (operand.kind != Operand::special) return operand.value;
+    if (operand.text[1] == 'l') return static_cast<std::uint64_t>(t % 32);
     const int axis = operand.text.back() - 'x';
     if (operand.text[1] == 't') return axis == 0 ? static_cast<std::uint64_t>(t) : 0;
-    return operand.text[1] == 'c' ? ctaid_[axis] : grid_[axis];
+    if (operand.text[1] == 'c') return ctaid_[axis];
+    return operand.text[2] == 'c' ? grid_[axis] : axis == 0 ? static_cast<std::uint64_t>(threads_) : 1;
   }
 
   std::uint8_t* global(std::uint64_t address, std::size_t bytes) {
@@ -142,14 +206,19 @@ class PtxEmulator : private PtxProgram {
   }
 
   void access(const Instruction& i, const std::vector<int>& active, bool load) {
-    const bool is_shared = has(i, "shared");
+    const bool is_parameter = has(i, "param"), is_shared = has(i, "shared") || has(i, "shared::cta");
     const std::string& type = i.parts.back();
     const unsigned bytes = static_cast<unsigned>(bits_of(type)) / 8;
     const Operand& data = i.operands[load ? 0 : 1];
     const Operand& at = i.operands[load ? 1 : 0];
     const std::vector<Operand> items = data.kind == Operand::vector ? data.items : std::vector<Operand>{data};
     for (int t : active) {
-      if (has(i, "param")) { reg(t, data.slot) = cut(arguments_.at(static_cast<std::size_t>(parameters_.at(at.text))), 8 * static_cast<int>(bytes)); continue; }
+      if (is_parameter) {
+        const int parameter = parameters_.at(at.text);
+        if (tensor_maps_.contains(parameter)) throw std::runtime_error("ld.param reads a tensor map");
+        reg(t, data.slot) = cut(arguments_.at(static_cast<std::size_t>(parameter)), 8 * static_cast<int>(bytes));
+        continue;
+      }
       const std::uint64_t address = (at.slot >= 0 ? reg(t, at.slot) : 0) + at.value;
       const std::size_t all = bytes * items.size();
       std::uint8_t* place = is_shared ? shared(address & 0xffffffff, all) : global(address, all);
@@ -217,13 +286,38 @@ class PtxEmulator : private PtxProgram {
       }
   }
 
-  /// A warp's 16 rows of a warpgroup's product. Operands in shared memory lie in panels of 128 bytes with the 128-byte swizzle.
   void wgmma(const Instruction& i, const std::vector<int>& active) {
     whole_warp(active);
-    if (i.parts[0] != "mma_async") return;   // fence, commit_group, wait_group: products are done at once here
+    const std::string& what = i.parts[0];
+    Products& products = products_.at(static_cast<std::size_t>(active[0] / 32));
+    if (what == "commit_group") {
+      products.groups.push_back(std::move(products.open));
+      products.open.clear();
+    } else if (what == "wait_group") {
+      for (; products.groups.size() > get(active[0], i.operands[0]); products.groups.pop_front())
+        for (const Product& product : products.groups.front()) multiply(product);
+    } else if (what == "mma_async") {
+      Product product{&i, active[0], {}, get(active[0], i.operands[2])};
+      const Operand& left = i.operands[1];
+      if (left.kind == Operand::vector) {
+        for (int lane = 0; lane < 32; ++lane)
+          for (int r = 0; r < 4; ++r) product.left[4 * lane + r] = get(active[lane], left.items[r]);
+      } else {
+        product.left[0] = get(active[0], left);
+      }
+      if (at_once_) products.open.push_back(product);
+      else multiply(product);
+    } else if (what != "fence") {
+      throw std::runtime_error("unknown operation of wgmma");
+    }
+  }
+
+  /// A warp's 16 rows of a warpgroup's product. Operands in shared memory lie in panels of 128 bytes with the 128-byte swizzle.
+  void multiply(const Product& product) {
+    const Instruction& i = *product.instruction;
     const std::string type = i.parts.back(), shape = i.parts[3];
     const int columns = std::stoi(shape.substr(shape.find('n') + 1));
-    const int first_row = active[0] / 32 % 4 * 16;
+    const int first_row = product.first_thread / 32 % 4 * 16;
     const bool b_transposed = i.operands.back().value == 1;
     struct Panels {
       std::uint64_t start, panel, group;
@@ -240,24 +334,23 @@ class PtxEmulator : private PtxProgram {
       return number(bits, type);
     };
     double a[16][16];
-    const Operand& left = i.operands[1];
-    if (left.kind == Operand::vector) {
+    if (i.operands[1].kind == Operand::vector) {
       for (int lane = 0; lane < 32; ++lane)
         for (int r = 0; r < 4; ++r)
           for (int k = 0; k < 2; ++k)
-            a[lane / 4 + 8 * (r % 2)][lane % 4 * 2 + k + 8 * (r / 2)] = number(get(active[lane], left.items[r]) >> (16 * k) & 0xffff, type);
+            a[lane / 4 + 8 * (r % 2)][lane % 4 * 2 + k + 8 * (r / 2)] = number(product.left[4 * lane + r] >> (16 * k) & 0xffff, type);
     } else {
-      const Panels panels(get(active[0], left));
+      const Panels panels(product.left[0]);
       for (int row = 0; row < 16; ++row)
         for (int k = 0; k < 16; ++k) a[row][k] = element(panels.at(first_row + row, k));
     }
-    const Panels panels(get(active[0], i.operands[2]));
+    const Panels panels(product.right);
     for (int column = 0; column < columns; ++column) {
       double b[16];
       for (int k = 0; k < 16; ++k) b[k] = element(b_transposed ? panels.transposed_at(column, k) : panels.at(column, k));
       for (int row = 0; row < 16; ++row) {
         const int lane = row % 8 * 4 + column % 8 / 2, item = column / 8 * 4 + row / 8 * 2 + column % 2;
-        std::uint64_t& place = reg(active[lane], i.operands[0].items[item].slot);
+        std::uint64_t& place = reg(product.first_thread + lane, i.operands[0].items[item].slot);
         double sum = i.operands[3].value ? number(place, "f32") : 0;   // scale-d
         for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k];
         place = float_bits(sum, "f32");
@@ -295,6 +388,24 @@ class PtxEmulator : private PtxProgram {
       }
     }
   }
+
+  // ---- barriers, mbarriers and the copy engine: ptx_emulator_barriers.hpp
+  void barrier(const Instruction& i, const std::vector<int>& active);
+  bool open_barriers();
+  [[noreturn]] void deadlock();
+  std::uint64_t shared_address(int t, const Operand& at);
+  void phase_ended(bool ended);
+  void mbarrier(const Instruction& i, const std::vector<int>& active);
+  void try_wait(const Instruction& i, int t, std::uint64_t address, bool parity);
+  void elect(const Instruction& i, const std::vector<int>& active);
+  void change_registers(const Instruction& i, const std::vector<int>& active);
+  std::uint64_t tensor_map_argument(int parameter);
+  const EmulatedTensorMap& tensor_map(int t, const Operand& at);
+  void prefetch(const Instruction& i, const std::vector<int>& active);
+  void copy_box(const Instruction& i, const std::vector<int>& active);
+  void land(const BoxCopy& copy);
+  bool land_a_box();
+
   const std::uint8_t* global_part(std::uint64_t address, unsigned existing, unsigned alignment) {
     for (const auto& [begin, end] : ranges_)
       if (address >= begin && address + existing <= end) {
@@ -334,68 +445,10 @@ class PtxEmulator : private PtxProgram {
       const std::uint64_t x = get(t, i.operands[returns ? 2 : 1]);
       std::uint64_t fresh = x;
       if (operation == "cas") fresh = old == cut(x, 8 * static_cast<int>(bytes)) ? get(t, i.operands[3]) : old;
-      else if (operation != "exch") fresh = binary(operation, type, old, x);
+      else if (operation != "exch") fresh = ptx_binary(operation, type, old, x);
       std::memcpy(place, &fresh, bytes);
       if (returns) reg(t, i.operands[0].slot) = old;
     }
-  }
-
-  std::uint64_t binary(const std::string& name, const std::string& type, std::uint64_t a, std::uint64_t b) {
-    const int bits = bits_of(type);
-    if (is_float_type(type)) {
-      const double x = number(a, type), y = number(b, type);
-      if (name == "add") return float_bits(type == "f32" ? static_cast<float>(x) + static_cast<float>(y) : x + y, type);
-      if (name == "sub") return float_bits(type == "f32" ? static_cast<float>(x) - static_cast<float>(y) : x - y, type);
-      if (name == "mul") return float_bits(type == "f32" ? static_cast<float>(x) * static_cast<float>(y) : x * y, type);
-      if (name == "div") return float_bits(type == "f32" ? static_cast<float>(x) / static_cast<float>(y) : x / y, type);
-      if (name == "min") return float_bits(std::fmin(x, y), type);
-      if (name == "max") return float_bits(std::fmax(x, y), type);
-      if (name == "copysign") return float_bits(std::copysign(y, x), type);
-      throw std::runtime_error("unknown float operation");
-    }
-    const std::int64_t sa = extend(a, bits), sb = extend(b, bits);
-    const std::uint64_t ua = cut(a, bits), ub = cut(b, bits);
-    const bool is_signed = type[0] == 's';
-    if (name == "add") return cut(a + b, bits);
-    if (name == "sub") return cut(a - b, bits);
-    if (name == "mul") return cut(a * b, bits);
-    if (name == "div") return cut(is_signed ? static_cast<std::uint64_t>(sa / sb) : ua / ub, bits);
-    if (name == "rem") return cut(is_signed ? static_cast<std::uint64_t>(sa % sb) : ua % ub, bits);
-    if (name == "min") return is_signed ? cut(static_cast<std::uint64_t>(std::min(sa, sb)), bits) : std::min(ua, ub);
-    if (name == "max") return is_signed ? cut(static_cast<std::uint64_t>(std::max(sa, sb)), bits) : std::max(ua, ub);
-    if (name == "and") return ua & ub;
-    if (name == "or") return ua | ub;
-    if (name == "xor") return ua ^ ub;
-    const std::uint64_t amount = cut(b, 32);
-    if (name == "shl") return amount >= static_cast<unsigned>(bits) ? 0 : cut(a << amount, bits);
-    if (name == "shr") return is_signed ? cut(static_cast<std::uint64_t>(sa >> std::min<std::uint64_t>(amount, 63)), bits) : amount >= static_cast<unsigned>(bits) ? 0 : ua >> amount;
-    throw std::runtime_error("unknown integer operation");
-  }
-
-  bool compare(std::string how, const std::string& type, std::uint64_t a, std::uint64_t b) {
-    auto decide = [&](auto x, auto y) {
-      if (how == "eq") return x == y;
-      if (how == "ne") return x != y;
-      if (how == "lt" || how == "lo") return x < y;
-      if (how == "le" || how == "ls") return x <= y;
-      if (how == "gt" || how == "hi") return x > y;
-      return x >= y;
-    };
-    if (is_float_type(type)) {
-      const double x = number(a, type), y = number(b, type);
-      const bool unordered = std::isnan(x) || std::isnan(y);
-      if (how == "nan") return unordered;
-      if (how == "num") return !unordered;
-      if (how.size() == 3) {   // equ, ltu, ...: true when unordered
-        if (unordered) return true;
-        how.pop_back();
-      } else if (unordered) {
-        return false;
-      }
-      return decide(x, y);
-    }
-    if (type[0] == 's') return decide(extend(a, bits_of(type)), extend(b, bits_of(type)));
-    return decide(cut(a, bits_of(type)), cut(b, bits_of(type)));
   }
 
   std::uint64_t convert(const Instruction& i, int t) {
@@ -443,22 +496,12 @@ class PtxEmulator : private PtxProgram {
     reg(t, to.slot) = cut(value, bits);
   }
 
-  double function(const std::string& name, double x) {
-    if (name == "ex2") return std::exp2(x);
-    if (name == "lg2") return std::log2(x);
-    if (name == "rcp") return 1 / x;
-    if (name == "rsqrt") return 1 / std::sqrt(x);
-    if (name == "sqrt") return std::sqrt(x);
-    if (name == "abs") return std::fabs(x);
-    if (name == "neg") return -x;
-    throw std::runtime_error("unknown function");
-  }
-
   std::uint64_t compute(const Instruction& i, int t) {
     const std::string& n = i.name;
     const std::string& type = i.parts.back();
     auto in = [&](std::size_t k) { return get(t, i.operands[k]); };
     if (n == "cvt") return convert(i, t);
+    if (n == "cvta" && i.parts[0] == "param") return in(1);
     if (n == "selp") return in(3) & 1 ? in(1) : in(2);
     if (n == "not") return cut(~in(1), bits_of(type));
     if (n == "testp") {
@@ -468,14 +511,14 @@ class PtxEmulator : private PtxProgram {
       if (i.parts[0] == "notanumber") return std::isnan(x);
       throw std::runtime_error("unknown test");
     }
-    if (n == "setp") return compare(i.parts[0], type, in(1), in(2));
+    if (n == "setp") return ptx_compare(i.parts[0], type, in(1), in(2));
     if (n == "fma") {
       const double a = number(in(1), type), b = number(in(2), type), c = number(in(3), type);
       return float_bits(type == "f64" ? std::fma(a, b, c) : std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)), type);
     }
-    if (n == "ex2" || n == "lg2" || n == "rcp" || n == "rsqrt" || n == "sqrt") return float_bits(function(n, number(in(1), type)), type);
+    if (n == "ex2" || n == "lg2" || n == "rcp" || n == "rsqrt" || n == "sqrt") return float_bits(ptx_function(n, number(in(1), type)), type);
     if (n == "abs" || n == "neg") {
-      if (is_float_type(type)) return float_bits(function(n, number(in(1), type)), type);
+      if (is_float_type(type)) return float_bits(ptx_function(n, number(in(1), type)), type);
       const std::int64_t x = extend(in(1), bits_of(type));
       return cut(static_cast<std::uint64_t>(n == "abs" && x >= 0 ? x : -x), bits_of(type));
     }
@@ -483,7 +526,7 @@ class PtxEmulator : private PtxProgram {
       const bool wide = has(i, "wide"), high = has(i, "hi");
       const int bits = is_float_type(type) ? 0 : bits_of(type);
       std::uint64_t product;
-      if (bits == 0) return binary("mul", type, in(1), in(2));
+      if (bits == 0) return ptx_binary("mul", type, in(1), in(2));
       if (wide) product = type[0] == 's' ? static_cast<std::uint64_t>(extend(in(1), bits) * extend(in(2), bits)) : cut(in(1), bits) * cut(in(2), bits);
       else if (high && bits == 32) product = (type[0] == 's' ? static_cast<std::uint64_t>(extend(in(1), 32) * extend(in(2), 32)) : cut(in(1), 32) * cut(in(2), 32)) >> 32;
       else if (high) product = static_cast<std::uint64_t>((static_cast<unsigned __int128>(in(1)) * in(2)) >> 64);
@@ -502,7 +545,7 @@ class PtxEmulator : private PtxProgram {
       for (int k = 0; k < 4; ++k) result |= (both >> (8 * (selector >> (4 * k) & 7)) & 255) << (8 * k);
       return result;
     }
-    return binary(n, type, in(1), in(2));
+    return ptx_binary(n, type, in(1), in(2));
   }
 
   void execute(const Instruction& i, const std::vector<int>& active) {
@@ -512,16 +555,21 @@ class PtxEmulator : private PtxProgram {
     if (n == "ldmatrix") return ldmatrix(i, active);
     if (n == "mma") return mma(i, active);
     if (n == "wgmma") return wgmma(i, active);
-    if (n == "cp") return async_copy(i, active);
+    if (n == "cp") return has(i, "bulk") ? copy_box(i, active) : async_copy(i, active);
+    if (n == "bar" || n == "barrier") return barrier(i, active);
     if (n == "shfl") return shuffle(i, active);
     if (n == "vote") return vote(i, active);
     if (n == "fence") return;                // threads run in order here
     if (n == "atom" || n == "red") return atomic(i, active);
+    if (n == "mbarrier") return mbarrier(i, active);
+    if (n == "elect") return elect(i, active);
+    if (n == "setmaxnreg") return change_registers(i, active);
+    if (n == "prefetch") return prefetch(i, active);
+    const bool jumps = n == "bra", ends = n == "ret", moves = n == "mov";
     for (int t : active) {
-      if (n == "bra") state_[t].pc = i.operands[0].value;
-      else if (n == "ret") state_[t].done = true;
-      else if (n == "bar" || n == "barrier") state_[t].waiting = true;
-      else if (n == "mov") move(i, t);
+      if (jumps) state_[t].pc = i.operands[0].value;
+      else if (ends) state_[t].state = State::done;
+      else if (moves) move(i, t);
       else reg(t, i.operands[0].slot) = compute(i, t);
     }
   }
@@ -532,6 +580,16 @@ class PtxEmulator : private PtxProgram {
   std::vector<std::uint8_t> shared_;
   std::vector<std::uint64_t> registers_;
   std::vector<Thread> state_;
+  bool at_once_ = false;                                        // the order; see the top of this file
+  bool yields_ = false;                                         // the running warp lets the others go first
+  int parked_ = 0;                                              // threads
+  std::array<int, 16> arrived_{};                               // threads that came to each barrier by bar.arrive
+  Mbarriers mbarriers_;
+  std::vector<Products> products_;                              // of each warp: wgmma that were issued and not done
+  std::deque<BoxCopy> box_copies_;                              // issued and not landed
+  std::map<std::pair<const Instruction*, int>, int> register_changes_;   // warps that executed a setmaxnreg, by warpgroup
 };
 
 }  // namespace flextile::test
+
+#include "ptx_emulator_barriers.hpp"

@@ -1,9 +1,10 @@
-// PTX's types: widths, and numbers from and to register bits.
+// PTX's types: widths, numbers from and to register bits, and arithmetic on them.
 #pragma once
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 namespace flextile::test {
@@ -49,5 +50,75 @@ inline std::uint64_t float_bits(double value, const std::string& type) {
   return word;
 }
 inline bool is_float_type(const std::string& type) { return type[0] == 'f' || type == "bf16"; }
+
+/// An operation of two operands of one type.
+inline std::uint64_t ptx_binary(const std::string& name, const std::string& type, std::uint64_t a, std::uint64_t b) {
+  const int bits = bits_of(type);
+  if (is_float_type(type)) {
+    const double x = number(a, type), y = number(b, type);
+    if (name == "add") return float_bits(type == "f32" ? static_cast<float>(x) + static_cast<float>(y) : x + y, type);
+    if (name == "sub") return float_bits(type == "f32" ? static_cast<float>(x) - static_cast<float>(y) : x - y, type);
+    if (name == "mul") return float_bits(type == "f32" ? static_cast<float>(x) * static_cast<float>(y) : x * y, type);
+    if (name == "div") return float_bits(type == "f32" ? static_cast<float>(x) / static_cast<float>(y) : x / y, type);
+    if (name == "min") return float_bits(std::fmin(x, y), type);
+    if (name == "max") return float_bits(std::fmax(x, y), type);
+    if (name == "copysign") return float_bits(std::copysign(y, x), type);
+    throw std::runtime_error("unknown float operation");
+  }
+  const std::int64_t sa = extend(a, bits), sb = extend(b, bits);
+  const std::uint64_t ua = cut(a, bits), ub = cut(b, bits);
+  const bool is_signed = type[0] == 's';
+  if (name == "add") return cut(a + b, bits);
+  if (name == "sub") return cut(a - b, bits);
+  if (name == "mul") return cut(a * b, bits);
+  if (name == "div") return cut(is_signed ? static_cast<std::uint64_t>(sa / sb) : ua / ub, bits);
+  if (name == "rem") return cut(is_signed ? static_cast<std::uint64_t>(sa % sb) : ua % ub, bits);
+  if (name == "min") return is_signed ? cut(static_cast<std::uint64_t>(std::min(sa, sb)), bits) : std::min(ua, ub);
+  if (name == "max") return is_signed ? cut(static_cast<std::uint64_t>(std::max(sa, sb)), bits) : std::max(ua, ub);
+  if (name == "and") return ua & ub;
+  if (name == "or") return ua | ub;
+  if (name == "xor") return ua ^ ub;
+  const std::uint64_t amount = cut(b, 32);
+  if (name == "shl") return amount >= static_cast<unsigned>(bits) ? 0 : cut(a << amount, bits);
+  if (name == "shr") return is_signed ? cut(static_cast<std::uint64_t>(sa >> std::min<std::uint64_t>(amount, 63)), bits) : amount >= static_cast<unsigned>(bits) ? 0 : ua >> amount;
+  throw std::runtime_error("unknown integer operation");
+}
+
+inline bool ptx_compare(std::string how, const std::string& type, std::uint64_t a, std::uint64_t b) {
+  auto decide = [&](auto x, auto y) {
+    if (how == "eq") return x == y;
+    if (how == "ne") return x != y;
+    if (how == "lt" || how == "lo") return x < y;
+    if (how == "le" || how == "ls") return x <= y;
+    if (how == "gt" || how == "hi") return x > y;
+    return x >= y;
+  };
+  if (is_float_type(type)) {
+    const double x = number(a, type), y = number(b, type);
+    const bool unordered = std::isnan(x) || std::isnan(y);
+    if (how == "nan") return unordered;
+    if (how == "num") return !unordered;
+    if (how.size() == 3) {   // equ, ltu, ...: true when unordered
+      if (unordered) return true;
+      how.pop_back();
+    } else if (unordered) {
+      return false;
+    }
+    return decide(x, y);
+  }
+  if (type[0] == 's') return decide(extend(a, bits_of(type)), extend(b, bits_of(type)));
+  return decide(cut(a, bits_of(type)), cut(b, bits_of(type)));
+}
+
+inline double ptx_function(const std::string& name, double x) {
+  if (name == "ex2") return std::exp2(x);
+  if (name == "lg2") return std::log2(x);
+  if (name == "rcp") return 1 / x;
+  if (name == "rsqrt") return 1 / std::sqrt(x);
+  if (name == "sqrt") return std::sqrt(x);
+  if (name == "abs") return std::fabs(x);
+  if (name == "neg") return -x;
+  throw std::runtime_error("unknown function");
+}
 
 }  // namespace flextile::test

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -15,17 +16,18 @@ class PtxProgram {
 
  protected:
   struct Operand {
-    enum Kind { reg, immediate, label, memory, vector, special } kind = immediate;
+    enum Kind { reg, immediate, label, memory, vector, special, parameter } kind = immediate;
     int slot = -1;
-    std::uint64_t value = 0;      // bits of an immediate, offset of an address
+    std::uint64_t value = 0;      // bits of an immediate, offset of an address, which parameter's address
     std::string text;
-    std::vector<Operand> items;
+    std::vector<Operand> items;   // of a vector, of a pair "a|b", or the coordinates behind an address
   };
   struct Instruction {
     std::string name;
     std::vector<std::string> parts;
     int predicate = -1;
     bool negated = false;
+    bool joins_warp = false;      // all lanes that still run execute it together
     std::vector<Operand> operands;
     std::string line;
   };
@@ -33,6 +35,7 @@ class PtxProgram {
   std::vector<Instruction> code_;
   std::map<std::string, std::size_t> labels_;
   std::map<std::string, int> slots_, parameters_;
+  std::set<int> tensor_maps_;     // parameters of 128 bytes
   int threads_ = 32;
 
  private:
@@ -52,12 +55,21 @@ class PtxProgram {
       if (line.rfind(".param", 0) == 0) {
         std::string name = line.substr(line.find_last_of(" \t") + 1);
         if (name.back() == ',') name.pop_back();
-        parameters_[name] = static_cast<int>(parameters_.size());
+        const auto number = static_cast<int>(parameters_.size());
+        if (const auto bracket = name.find('['); bracket != std::string::npos) {
+          if (name.substr(bracket) != "[128]") throw std::runtime_error("a parameter by value that is no tensor map: " + line);
+          name.resize(bracket);
+          tensor_maps_.insert(number);
+        }
+        parameters_[name] = number;
       }
       if (line == "{") { ++depth; continue; }
       if (line == "}") { --depth; continue; }
       if (depth == 0 || line.empty() || line[0] == '.') continue;
-      if (line.back() == ':') { labels_[line.substr(0, line.size() - 1)] = code_.size(); continue; }
+      if (line.back() == ':') {
+        if (!labels_.try_emplace(line.substr(0, line.size() - 1), code_.size()).second) throw std::runtime_error("a label twice: " + line);
+        continue;
+      }
       parse_instruction(line);
     }
     for (Instruction& instruction : code_)
@@ -75,12 +87,20 @@ class PtxProgram {
       line = trim(line.substr(end));
     }
     if (line.back() == ';') line.pop_back();
+    if (line.find(';') != std::string::npos) throw std::runtime_error("two instructions in a line: " + line);
     const auto space = line.find_first_of(" \t");
     std::istringstream words(line.substr(0, space));
     for (std::string part; std::getline(words, part, '.');) (result.name.empty() ? result.name : result.parts.emplace_back()) = part;
+    result.joins_warp = joins_warp(result);
     if (space != std::string::npos)
       for (const std::string& text : split(trim(line.substr(space)))) result.operands.push_back(parse_operand(text));
     code_.push_back(std::move(result));
+  }
+
+  static bool joins_warp(const Instruction& i) {
+    for (const char* name : {"shfl", "vote", "mma", "wgmma", "ldmatrix", "elect", "setmaxnreg"})
+      if (i.name == name) return true;
+    return i.name == "bar" && i.parts.at(0) == "warp";
   }
 
   static std::vector<std::string> split(const std::string& text) {
@@ -107,15 +127,21 @@ class PtxProgram {
       for (const std::string& item : split(text.substr(1, text.size() - 2))) result.items.push_back(parse_operand(item));
     } else if (text[0] == '[') {
       result.kind = Operand::memory;
-      std::string inside = trim(text.substr(1, text.size() - 2));
+      const std::vector<std::string> places = split(text.substr(1, text.size() - 2));
+      std::string inside = places.at(0);
+      if (places.size() > 1) result.items = parse_operand(places[1]).items;
       if (const auto plus = inside.find('+'); plus != std::string::npos) {
         result.value = static_cast<std::uint64_t>(std::stoll(inside.substr(plus + 1)));
-        inside.resize(plus);
+        inside = trim(inside.substr(0, plus));
       }
       result.text = inside;
       if (inside[0] == '%') result.slot = slot(inside);
+    } else if (const auto bar = text.find('|'); bar != std::string::npos) {
+      result.kind = Operand::vector;
+      result.items = {parse_operand(text.substr(0, bar)), parse_operand(text.substr(bar + 1))};
     } else if (text[0] == '%') {
-      const bool special = text.rfind("%tid", 0) == 0 || text.rfind("%ctaid", 0) == 0 || text.rfind("%nctaid", 0) == 0;
+      bool special = false;
+      for (const char* name : {"%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid"}) special = special || text.rfind(name, 0) == 0;
       result.kind = special ? Operand::special : Operand::reg;
       if (!special) result.slot = slot(text);
     } else if (text[0] == '$') {
@@ -124,6 +150,9 @@ class PtxProgram {
       result.value = std::stoull(text.substr(2), nullptr, 16);
     } else if (text == "shared_memory" || text == "_") {
       result.value = 0;
+    } else if (const auto parameter = parameters_.find(text); parameter != parameters_.end()) {
+      result.kind = Operand::parameter;
+      result.value = static_cast<std::uint64_t>(parameter->second);
     } else {
       result.value = text[0] == '-' ? static_cast<std::uint64_t>(std::stoll(text)) : std::stoull(text, nullptr, 0);
     }

@@ -37,6 +37,28 @@ inline std::vector<std::uint64_t> raw_arguments(const std::vector<ir::Parameter>
   return result;
 }
 
+/// The maps that a launch would make of the view arguments.
+inline std::vector<EmulatedTensorMap> tensor_maps(const CompiledKernel& kernel, const std::vector<std::uint64_t>& raw) {
+  std::vector<EmulatedTensorMap> result;
+  for (const TensorMap& wanted : kernel.tensor_maps) {
+    const ir::Type& type = kernel.parameters.at(wanted.parameter).type;
+    if (!type.is_view() || wanted.box.size() != type.rank) throw std::runtime_error("a tensor map of " + std::to_string(wanted.box.size()) + " axes for parameter " +
+                                                                                   std::to_string(wanted.parameter) + ", which is no view of as many");
+    std::size_t at = 0;
+    for (std::uint32_t i = 0; i < wanted.parameter; ++i) at += kernel.parameters[i].type.is_view() ? 1 + 2 * std::size_t{kernel.parameters[i].type.rank} : 1;
+    EmulatedTensorMap map{.base = raw[at], .element_bytes = static_cast<std::int32_t>(byte_size(type.element)), .rank = type.rank, .swizzle = wanted.swizzle};
+    const std::size_t rank = type.rank;
+    for (std::size_t axis = 0; axis < rank; ++axis) {      // innermost first
+      const std::size_t from = rank - 1 - axis;
+      map.sizes[axis] = static_cast<std::int32_t>(raw[at + 1 + from]);
+      map.strides[axis] = static_cast<std::int64_t>(raw[at + 1 + rank + from]) * map.element_bytes;
+      map.box[axis] = wanted.box[from];
+    }
+    result.push_back(map);
+  }
+  return result;
+}
+
 inline void run_ptx(const CompiledKernel& kernel, void* const* arguments, const HostProgram& program, const std::vector<MemoryRange>& memory,
                     bool last_warp_first = false) {
   PtxEmulator emulator(kernel.ptx());
@@ -44,8 +66,10 @@ inline void run_ptx(const CompiledKernel& kernel, void* const* arguments, const 
   auto three = [](const std::int32_t* values) {
     return std::array<std::uint32_t, 3>{static_cast<std::uint32_t>(values[0]), static_cast<std::uint32_t>(values[1]), static_cast<std::uint32_t>(values[2])};
   };
-  emulator.run_one(three(program.id), three(program.count), raw_arguments(kernel.parameters, arguments), static_cast<std::size_t>(kernel.resource_usage.shared_memory),
-                   last_warp_first);
+  std::vector<std::uint64_t> raw = raw_arguments(kernel.parameters, arguments);
+  const std::vector<EmulatedTensorMap> maps = tensor_maps(kernel, raw);
+  for (const EmulatedTensorMap& map : maps) raw.push_back(reinterpret_cast<std::uint64_t>(&map));
+  emulator.run_one(three(program.id), three(program.count), raw, static_cast<std::size_t>(kernel.resource_usage.shared_memory), last_warp_first);
 }
 
 }  // namespace flextile::test
