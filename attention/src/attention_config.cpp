@@ -32,7 +32,11 @@ Limits limits_of(const AttentionShape& shape, const Target& target) {
   if (!target.is_gpu()) return dim > 128 ? Limits{64, 64, 1, 1} : Limits{128, 128, 1, 1};
   if (shape.element == ElementType::f32) return dim > 128 ? Limits{32, 32, 8, 2} : dim > 64 ? Limits{64, 32, 8, 2} : Limits{64, 32, 4, 2};
   // Measured on an H200 (docs/performance.md), but for targets with little shared memory.
-  if (multiplies_in_warpgroups(shape, target)) return dim > 128 ? Limits{128, 64, 8, 2} : dim > 64 ? Limits{128, 64, 4, 2} : Limits{128, 64, 8, 2};
+  if (multiplies_in_warpgroups(shape, target)) {
+    // Three warpgroups of 64 rows keep the matrix units busier than two, where the rows of a block can be shared out so.
+    if (dim <= 128 && shape.q_block % 192 == 0) return {192, 128, 12, 2};
+    return dim > 64 && dim <= 128 ? Limits{128, 128, 8, 2} : Limits{128, 64, 8, 2};
+  }
   // Without warpgroups, four warps of 32 rows read each key and value tile half as often as eight
   // of 16, and two such programs share a multiprocessor; larger head dims have no registers for that.
   if (dim > 128 && !has_large_shared_memory(target)) return {64, 16, 4, 2};
@@ -55,7 +59,7 @@ AttentionConfig choose_config(const AttentionShape& shape, const Target& target,
   config.stages = limits.stages;
   // A matrix instruction of half types takes 16 rows of a warp; f32 on a GPU is multiplied element by element.
   const int rows = shape.element == ElementType::f32 ? 4 : 16;
-  while (config.num_warps > 1 && config.num_warps * rows > config.block_m) config.num_warps /= 2;
+  while (config.num_warps > 1 && config.num_warps * rows > config.block_m) config.num_warps = config.num_warps == 12 ? 8 : config.num_warps / 2;
   // Every warp takes as many rows: the last ones may be padding, but an uneven tile would put whole rows of it into each warp.
   if (target.is_gpu()) config.block_m = round_up(config.row_step, config.num_warps * rows);
   // Warps with more rows than that keep fewer columns, or their registers spill.

@@ -29,8 +29,8 @@ AttentionConfig configure(const AttentionShape& shape, const Target& target, con
   check_range("block_m", wish.block_m, 16, 256);
   check_range("block_n", wish.block_n, 16, 256);
   check_range("stages", wish.stages, 1, 8);
-  if (wish.num_warps && wish.num_warps != 1 && wish.num_warps != 2 && wish.num_warps != 4 && wish.num_warps != 8 && wish.num_warps != 16)
-    refuse("flex_attention", "num_warps is " + text(wish.num_warps) + ": it must be 1, 2, 4, 8 or 16, or 0 for the library's choice");
+  if (wish.num_warps && wish.num_warps != 1 && wish.num_warps != 2 && wish.num_warps != 4 && wish.num_warps != 8 && wish.num_warps != 12 && wish.num_warps != 16)
+    refuse("flex_attention", "num_warps is " + text(wish.num_warps) + ": it must be 1, 2, 4, 8, 12 or 16, or 0 for the library's choice");
   AttentionConfig config = choose_config(shape, target, wish.block_m, wish.block_n, wish.num_warps);
   if (wish.stages) config.stages = wish.stages;
   return config;

@@ -1,7 +1,8 @@
 // RUN: --emit=tile --check-prefix=TILE
 // RUN: --target=sm_80 --emit=ptx --check-prefix=PTX
 // RUN: --target=sm_90a --emit=ptx --check-prefix=HOPPER
-// The forward kernel reads like the algorithm, and becomes matrix instructions with asynchronous copies.
+// The forward kernel reads like the algorithm, and becomes matrix instructions with asynchronous copies; on sm_90a
+// products of warpgroups, whose tiles the copy engine fetches.
 #include "support/golden_main.hpp"
 
 #include <flextile/attention/catalogue.hpp>
@@ -40,7 +41,12 @@ ir::Function golden() {
 
 // HOPPER: .target sm_90a
 // HOPPER-NOT: mma.sync
-// HOPPER: fence.proxy.async.shared::cta
+// HOPPER-NOT: cp.async.cg
+// HOPPER: fence.mbarrier_init
 // HOPPER: bar.sync
+// HOPPER-NOT: bar.sync
+// HOPPER-DAG: cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
+// HOPPER-DAG: mbarrier.try_wait.parity
 // HOPPER-DAG: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16
+// HOPPER-DAG: mbarrier.pending_count
 // HOPPER-DAG: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16

@@ -151,6 +151,7 @@ TEST_CASE("PTX of attention: f16, documents and a score mod, dims that are padde
 TEST_CASE("PTX of attention: products of warpgroups") {
   const Tensor<i32> ids = document_ids(Device::host(), 200, 4, 70);
   check_ptx<bf16>({1, 1, 2, 1, 150, 200, 128, 64}, same_score, masks::document(ids), {.q_block = 128, .kv_block = 128}, Target::sm_90a());
+  check_ptx<bf16>({1, 1, 1, 1, 200, 280, 64, 128}, same_score, masks::causal, {.q_block = 192, .kv_block = 128}, Target::sm_90a());
   check_ptx<f16>({1, 1, 1, 1, 200, 140, 64, 128}, scores::alibi(2), masks::causal, {.q_block = 128, .kv_block = 64}, Target::sm_90a());
 }
 

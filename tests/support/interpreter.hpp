@@ -6,22 +6,14 @@
 // Floats are kept as double and rounded to their element type after every operation; sums go from the first element to
 // the last. Undefined results (division by zero, shifts past the width) are 0. There is one thread: barriers do nothing. Shared
 // memory is rubbish until it is written, and asynchronous copies land no earlier than a wait demands, so a wrong ring shows.
-// The two blocks of `roles` take turns in a fixed order (interpreter_roles.hpp); the consumer warps count as one consumer.
 #pragma once
-#include <array>
 #include <cmath>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
-#include <exception>
-#include <functional>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <stdexcept>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include <flextile/backend/host_module.hpp>
@@ -238,4 +230,4 @@ inline std::vector<Contents> interpret(const ir::Function& function, std::vector
 #pragma GCC diagnostic pop
 
 #include "interpreter_run.hpp"
-#include "interpreter_roles.hpp"
+#include "interpreter_rings.hpp"

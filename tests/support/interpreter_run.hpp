@@ -90,7 +90,6 @@ class Interpreter {
   void run_shared(const Op& op);
   void land_copies(std::size_t pending);
   void run_ring(const Op& op);
-  void run_roles(const Op& op);
   void run_dot(const Op& op);
   void run_reduce(const Op& op);
   void run_control(const Op& op);
@@ -114,32 +113,14 @@ class Interpreter {
   std::vector<Contents> values_;
   std::vector<Copy> copies_;
 
-  // ---- interpreter_roles.hpp
+  // ---- interpreter_rings.hpp
   enum class TurnState { copied, waited, released };
   /// A ring's turns, and the copies of it that have not landed.
   struct Ring {
     std::map<std::int64_t, TurnState> turns;
     std::map<std::int64_t, Copy> copies;
   };
-  /// One of two blocks that take turns: control goes over only where one waits, releases or ends.
-  struct Role {
-    std::function<bool()> ready;       // waits until this is so; empty: can go on
-    std::string wish;                  // what it waits for, in words
-    bool ended = false;
-  };
-  enum RoleIndex : std::size_t { producer, consumers };
-  struct Abandoned {};                 // unwinds the other role after a fault
-
-  void wait_until(std::function<bool()> ready, const std::string& wish);
-  void hand_over(bool ended = false);
-
   std::map<std::uint32_t, Ring> rings_;
-  std::array<Role, 2> roles_;
-  bool in_roles_ = false;
-  std::size_t running_ = consumers;
-  std::exception_ptr fault_;
-  std::mutex mutex_;                   // held by the role that runs
-  std::condition_variable changed_;
 };
 
 inline void Interpreter::run_operation(const Op& op) {
@@ -196,10 +177,9 @@ inline void Interpreter::run_operation(const Op& op) {
     case Opcode::async_wait: return land_copies(static_cast<std::size_t>(op.attributes.integer(Attribute::pending)));
     case Opcode::barrier: return;
     case Opcode::bulk_copy:
-    case Opcode::ring_acquire:
+    case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_release: return run_ring(op);
-    case Opcode::roles: return run_roles(op);
     default: throw std::runtime_error("interpreter: cannot run " + std::string(ir::name(op.opcode)));
   }
 }

@@ -77,7 +77,9 @@ inline void PtxEmulator::phase_ended(bool ended) { yields_ = yields_ || (ended &
 inline void PtxEmulator::mbarrier(const Instruction& i, const std::vector<int>& active) {
   const std::string& what = i.parts.at(0);
   for (int t : active) {
-    if (what == "try_wait" || what == "test_wait") {
+    if (what == "pending_count") {
+      reg(t, i.operands.at(0).slot) = get(t, i.operands.at(1));
+    } else if (what == "try_wait" || what == "test_wait") {
       if (!has(i, "parity")) throw std::runtime_error("a wait for a state, not a parity");
       try_wait(i, t, shared_address(t, i.operands.at(1)), (get(t, i.operands.at(2)) & 1) != 0);
     } else if (what == "init") {
@@ -88,8 +90,8 @@ inline void PtxEmulator::mbarrier(const Instruction& i, const std::vector<int>& 
     } else if (what == "expect_tx") {
       mbarriers_.expect_bytes(shared_address(t, i.operands.at(0)), static_cast<std::int64_t>(cut(get(t, i.operands.at(1)), 32)));
     } else if (what == "arrive") {
-      if (i.operands.at(0).text != "_") throw std::runtime_error("an arrival whose state is kept");
       const std::uint64_t address = shared_address(t, i.operands.at(1));
+      if (i.operands.at(0).text != "_") reg(t, i.operands[0].slot) = static_cast<std::uint64_t>(mbarriers_.pending(address));   // the state, of which only that is asked
       const auto number = i.operands.size() > 2 ? static_cast<std::int64_t>(cut(get(t, i.operands[2]), 32)) : 1;
       const bool expects = has(i, "expect_tx");
       if (expects) mbarriers_.expect_bytes(address, i.operands.size() > 2 ? number : throw std::runtime_error("expect_tx without a number of bytes"));

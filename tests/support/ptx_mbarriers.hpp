@@ -24,6 +24,8 @@ class Mbarriers {
     barriers_.erase(address);
   }
 
+  /// Arrivals that the running phase still lacks.
+  std::int64_t pending(std::uint64_t address) { return at(address).arrivals; }
   /// One thread arrives. Whether that ends the phase.
   bool arrive(std::uint64_t address, std::int64_t threads = 1) {
     Barrier& barrier = at(address);

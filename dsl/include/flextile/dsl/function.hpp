@@ -36,15 +36,15 @@ class Parameters {
 
 /// What a kernel is made with beside its body; for kernel() and trace().
 struct TraceOptions {
-  int num_warps = 4;  ///< threads per program / 32, on a GPU: 1, 2, 4, 8, 16 or 32
+  int num_warps = 4;  ///< threads per program / 32, on a GPU: 1, 2, 4, 8, 12, 16 or 32
 };
 
 /// Sets the options of the function that is being traced.
 inline void apply_options(ir::Builder& builder, const TraceOptions& options, const Where& where) {
   const int warps = options.num_warps;
   builder.set_location(where.file_name(), where.line());
-  if (warps != 1 && warps != 2 && warps != 4 && warps != 8 && warps != 16 && warps != 32)
-    builder.fail("[kernel] num_warps is " + std::to_string(warps) + " and must be 1, 2, 4, 8, 16 or 32: a warp is 32 threads of a program");
+  if (warps != 1 && warps != 2 && warps != 4 && warps != 8 && warps != 12 && warps != 16 && warps != 32)
+    builder.fail("[kernel] num_warps is " + std::to_string(warps) + " and must be 1, 2, 4, 8, 12, 16 or 32: a warp is 32 threads of a program");
   builder.function().num_warps = warps;
 }
 
