@@ -48,6 +48,7 @@ constexpr Pass nvptx_passes[] = {
     {"pipeline_loads", pipeline_loads, true},
     {"select_wgmma", select_wgmma},
     {"choose_layouts", choose_layouts, true},
+    {"overlap_products", overlap_products},
     {"allocate_shared", allocate_shared, true},
     {"insert_barriers", insert_barriers},
 };

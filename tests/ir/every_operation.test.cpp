@@ -127,6 +127,9 @@ Function shared_function() {
   one({.opcode = Opcode::shared_store, .operands = {single, zero, other}}, {});
   Value ring = one({.opcode = Opcode::alloc_shared, .attributes = {{AttributeName::swizzle, std::int64_t{128}}, {AttributeName::barriers, std::int64_t{1}}}},
                    {Type::shared(ElementType::f16, {32, 64}, 2)});
+  Value sum = builder.splat(Type::tile(ElementType::f32, {32, 32}), 0.0);
+  Value started = one({.opcode = Opcode::dot, .operands = {tile, builder.transpose(tile), sum}, .attributes = {{AttributeName::async, std::int64_t{1}}}}, {builder.type(sum)});
+  one({.opcode = Opcode::product_wait, .operands = {started}, .attributes = {{AttributeName::pending, std::int64_t{1}}}}, {builder.type(sum)});
   BlockId filled = function.add_block(), refilled = function.add_block();
   one({.opcode = Opcode::ring_start, .operands = {ring}, .blocks = {filled}}, {});
   one({.opcode = Opcode::ring_wait, .operands = {ring, zero}}, {});

@@ -162,7 +162,7 @@ std::vector<std::string> explain(const ir::Function& function) {
       if (operation.opcode == Opcode::dot) {
         const std::string instruction(operation.attributes.string(ir::AttributeName::instruction));
         say(operation.location, instruction == "fma" ? "[dot] scalar multiply-adds: no matrix instruction has these types, this precision and this shape (M a multiple of 16, N of 8)"
-                                                     : "[dot] " + instruction);
+                                                     : "[dot] " + instruction + (operation.attributes.integer(ir::AttributeName::async) ? ", while other work of the loop goes on" : ""));
       } else if (operation.opcode == Opcode::alloc_shared) {
         const ir::Type& type = function.type(operation.results[0]);
         say(operation.location, "[load] " + to_string(ir::Type::tile(type.element, type.shape())) +
@@ -250,6 +250,7 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
     case Opcode::atomic:
     case Opcode::atomic_cas: return lower_atomic(l, operation);
     case Opcode::dot: return lower_dot(l, operation);
+    case Opcode::product_wait: return lower_product_wait(l, operation);
     case Opcode::reduce: return lower_reduce(l, operation);
     case Opcode::for_:
     case Opcode::while_:

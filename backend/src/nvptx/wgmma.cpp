@@ -1,4 +1,5 @@
-// A dot as one batch of wgmma: every K step of 64 rows, issued together and waited for at once.
+// A dot as one batch of wgmma per 64 rows: every K step, issued together and waited for at once, or, where it is async, by
+// a product_wait.
 //
 // Operands in shared memory are named by descriptors of their swizzled panels (SharedShape):
 //   K is the last axis:      8 rows of 128 bytes are a group, groups follow at 1,024 bytes; 16 elements of K are 32 bytes on
@@ -117,12 +118,28 @@ void lower_wgmma(Lowering& l, const ir::Operation& operation) {
       text += "\twgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + kind + "." + kind + " " + list(0, count) + ", " + source +
               ", %b_at, " + (fresh && k == 0 ? "0" : "1") + ", 1, 1, " + (left.load ? "0, " : "") + (b.transposed ? "1" : "0") + ";\n";
     }
-    text += "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;\n\t}";
+    text += "\twgmma.commit_group.sync.aligned;\n";
+    text += operation.attributes.integer(AttributeName::async) ? "\t}" : "\twgmma.wait_group.sync.aligned 0;\n\t}";
     auto* result = llvm::StructType::get(l.b.getContext(), std::vector<llvm::Type*>(count, l.b.getFloatTy()));
     llvm::Value* product = assembly(l, result, text, constraints, arguments, true);
     for (int i = 0; i < count; ++i) sums[block * count + i] = l.b.CreateExtractValue(product, static_cast<unsigned>(i));
   }
   l.of(operation.results[0]) = sums;
+}
+
+/// Passes the sums through, so that nobody reads them earlier.
+void lower_product_wait(Lowering& l, const ir::Operation& operation) {
+  const Registers& sums = l.of(operation.operands[0]);
+  std::string constraints;
+  for (std::size_t i = 0; i < sums.size(); ++i) constraints += i ? ",=f" : "=f";
+  for (std::size_t i = 0; i < sums.size(); ++i) constraints += "," + std::to_string(i);
+  auto* result = llvm::StructType::get(l.b.getContext(), std::vector<llvm::Type*>(sums.size(), l.b.getFloatTy()));
+  const std::int64_t blocks = l.type(operation.results[0]).extents[0] / (16 * l.f.num_warps);   // a dot is so many batches
+  const std::string pending = std::to_string(operation.attributes.integer(AttributeName::pending) * blocks);
+  llvm::Value* done = assembly(l, result, "wgmma.wait_group.sync.aligned " + pending + ";", constraints, sums, true);
+  Registers values;
+  for (std::size_t i = 0; i < sums.size(); ++i) values.push_back(l.b.CreateExtractValue(done, static_cast<unsigned>(i)));
+  l.of(operation.results[0]) = std::move(values);
 }
 
 }  // namespace flextile::backend

@@ -229,6 +229,7 @@ Lifting lifting(Opcode opcode) {
     case Opcode::async_copy:
     case Opcode::async_wait:
     case Opcode::barrier:
+    case Opcode::product_wait:
     case Opcode::bulk_copy:
     case Opcode::ring_start:
     case Opcode::ring_wait:

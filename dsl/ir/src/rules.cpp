@@ -124,6 +124,8 @@ std::string rule_of(const Rule& rule) {
       return async_wait_rule(rule);
     case Opcode::barrier:
       return "";
+    case Opcode::product_wait:
+      return product_wait_rule(rule);
     case Opcode::bulk_copy:
       return bulk_copy_rule(rule);
     case Opcode::ring_start:

@@ -117,6 +117,14 @@ std::string async_wait_rule(const Rule& rule) {
   return pending >= 0 ? "" : rule.broken("pending is ", pending, ": must be at least 0");
 }
 
+std::string product_wait_rule(const Rule& rule) {
+  const Operation* dot = rule.function.defining(rule.operation.operands[0]);
+  if (!dot || dot->opcode != Opcode::dot || dot->attributes.integer(AttributeName::async) == 0) return rule.broken("operand is ", rule.operand(0), ": must be the result of a dot with async");
+  if (rule.result() != rule.operand(0)) return rule.broken("operand is ", rule.operand(0), ", result is ", rule.result(), ": types must be equal");
+  std::int64_t pending = rule.integer(AttributeName::pending, 0);
+  return pending >= 0 ? "" : rule.broken("pending is ", pending, ": must be at least 0");
+}
+
 std::string bulk_copy_rule(const Rule& rule) {
   if (rule.operands() < 3) return rule.broken("takes a buffer, a turn, a view and its offsets; got ", rule.operands(), " operands");
   if (std::string wrong = wrong_ring_and_turn(rule); !wrong.empty()) return wrong;

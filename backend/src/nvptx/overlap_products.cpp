@@ -1,0 +1,372 @@
+// Two products of a loop run under its element-wise work, as in FlashAttention-3. A loop
+//
+//   for i:  s = dot(..)              becomes      s, a of the first iteration, without the second product
+//           p = f(s)                              for i from the second on:
+//           sum = dot(p, .., g(sum, ..))              start s = dot(..)
+//                                                     start sum = dot(p of i - 1, .., a)
+//                                                     wait for s;    p = f(s)        while sum is computed
+//                                                     wait for sum;  a = g(sum, ..)
+//                                                 sum = dot(p, .., a)
+//
+// The second product is an iteration late; what it adds to (a, such as a rescaled accumulator) and its operand p are carried.
+// Rings that only the second product reads are waited for and released with it, a turn late too.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "nvptx/nvptx.hpp"
+#include "nvptx/wgmma.hpp"
+
+#pragma GCC diagnostic ignored "-Wswitch-enum"
+
+namespace flextile::backend {
+namespace {
+
+using ir::AttributeName;
+using ir::Attributes;
+using ir::BlockId;
+using ir::Function;
+using ir::Opcode;
+using ir::Operation;
+using ir::OperationId;
+using ir::Type;
+using ir::Value;
+
+/// Registers of a thread that sums and operands of both products may take, of what the program's warps have each.
+constexpr std::int64_t share_of_registers(int num_warps) { return (num_warps <= 8 ? 255 : 168) * 78 / 100; }
+
+class Overlap {
+ public:
+  explicit Overlap(const Function& source) : f_(source) {}
+
+  Function run() {
+    for (OperationId id : std::vector<OperationId>(f_.block(f_.body()).operations)) {
+      if (f_.operation(id).opcode == Opcode::for_ && plan(id)) transform(id);
+    }
+    return std::move(f_);
+  }
+
+ private:
+  using Values = std::map<std::uint32_t, Value>;
+
+  // ---- the plan
+  bool plan(OperationId loop_id) {
+    const Operation& loop = f_.operation(loop_id);
+    body_ = loop.blocks[0];
+    late_.clear();
+    update_.clear();
+    std::vector<OperationId> dots;
+    for (OperationId id : f_.block(body_).operations) {
+      const Operation& operation = f_.operation(id);
+      if (operation.opcode != Opcode::dot) continue;
+      if (operation.attributes.string(AttributeName::instruction) != "wgmma") return false;
+      dots.push_back(id);
+    }
+    const Operation* step = f_.defining(loop.operands[2]);
+    if (dots.size() != 2 || !step || step->opcode != Opcode::constant) return false;
+    first_ = dots[0];
+    second_ = dots[1];
+    return carries_sums(loop) && find_late_operations() && find_update() && has_registers();
+  }
+
+  /// The second product's result is only carried into the next iteration.
+  bool carries_sums(const Operation& loop) {
+    const Value sum = f_.operation(second_).results[0];
+    const Operation& yield = f_.operation(f_.block(body_).operations.back());
+    const auto at = std::find(yield.operands.begin(), yield.operands.end(), sum);
+    if (at == yield.operands.end() || std::count(yield.operands.begin(), yield.operands.end(), sum) != 1 || users(sum) != 1) return false;
+    slot_ = static_cast<std::size_t>(at - yield.operands.begin());
+    return f_.layout_of(sum) == f_.layout_of(loop.results[slot_]) && !depends_on(f_.operation(first_), f_.block(body_).arguments[1 + slot_]);
+  }
+
+  /// The second product, its shared operands and their rings: they go into the next iteration.
+  bool find_late_operations() {
+    const Operation& second = f_.operation(second_);
+    std::set<std::uint32_t> buffers;
+    late_.insert(second_.index);
+    for (int i : {0, 1}) {
+      Value operand = second.operands[i];
+      std::vector<OperationId> read;
+      while (const ir::OperationId id = f_.definition(operand).operation) {
+        const Operation& operation = f_.operation(id);
+        if (operation.opcode != Opcode::transpose && operation.opcode != Opcode::shared_load) break;
+        read.push_back(id);
+        operand = operation.operands[0];
+        if (operation.opcode == Opcode::shared_load) break;
+      }
+      const bool shared = !read.empty() && f_.operation(read.back()).opcode == Opcode::shared_load;
+      if (shared != (i == 1)) return false;                        // p in registers, the other from a ring
+      if (!shared) continue;
+      for (OperationId id : read) late_.insert(id.index);
+      buffers.insert(operand.index);
+    }
+    int waits = 0, releases = 0;
+    for (OperationId id : f_.block(body_).operations) {
+      const Operation& operation = f_.operation(id);
+      const bool of_buffer = !operation.operands.empty() && buffers.contains(operation.operands[0].index);
+      if (!of_buffer) continue;
+      if (operation.opcode == Opcode::ring_wait) ++waits;
+      else if (operation.opcode == Opcode::ring_release) ++releases;
+      else if (operation.opcode == Opcode::shared_load && late_.contains(id.index)) continue;
+      else return false;                                           // somebody else reads it
+      late_.insert(id.index);
+      turn_ = operation.operands[1];
+    }
+    return waits == 1 && releases == 1;
+  }
+
+  /// What is computed from the carried sum: it can wait until the late product is done.
+  bool find_update() {
+    std::set<std::uint32_t> values{f_.block(body_).arguments[1 + slot_].index};
+    const Value addend = f_.operation(second_).operands[2];
+    for (OperationId id : f_.block(body_).operations) {
+      const Operation& operation = f_.operation(id);
+      if (late_.contains(id.index) || ir::has(operation.opcode, ir::terminator)) continue;
+      if (std::none_of(operation.operands.begin(), operation.operands.end(), [&](Value operand) { return values.contains(operand.index); })) {
+        if (std::any_of(values.begin(), values.end(), [&](std::uint32_t value) { return depends_on(operation, Value{value}); })) return false;
+        continue;
+      }
+      if (!ir::has(operation.opcode, ir::pure) || !operation.blocks.empty()) return false;
+      update_.insert(id.index);
+      for (Value result : operation.results) values.insert(result.index);
+    }
+    // The operand's last conversion waits too: until then the old operand is in use.
+    const ir::OperationId cast = f_.definition(f_.operation(second_).operands[0]).operation;
+    if (!cast || f_.definition(f_.operation(second_).operands[0]).block != body_ || users(f_.operation(second_).operands[0]) != 1) return false;
+    if (f_.operation(cast).opcode == Opcode::cast) update_.insert(cast.index);
+    const Operation& yield = f_.operation(f_.block(body_).operations.back());
+    for (std::size_t i = 0; i < yield.operands.size(); ++i) {
+      if (i != slot_ && values.contains(yield.operands[i].index)) return false;
+    }
+    return f_.definition(addend).block == body_ && values.contains(addend.index) && f_.layout_of(addend) == f_.layout_of(f_.operation(second_).results[0]);
+  }
+
+  bool has_registers() const {
+    const Operation &first = f_.operation(first_), &second = f_.operation(second_);
+    const std::int64_t threads = 32 * f_.num_warps;
+    const Type &s = f_.type(first.results[0]), &sum = f_.type(second.results[0]), &p = f_.type(second.operands[0]);
+    return s.extents[0] == sum.extents[0] && (s.elements() + sum.elements() + p.elements() / 2) / threads <= share_of_registers(f_.num_warps);
+  }
+
+  int users(Value value) const {
+    int count = 0;
+    for (std::uint32_t block = 0; block < f_.block_count(); ++block) {
+      for (OperationId id : f_.block({block}).operations) {
+        const auto& operands = f_.operation(id).operands;
+        count += static_cast<int>(std::count(operands.begin(), operands.end(), value));
+      }
+    }
+    return count;
+  }
+
+  /// The operation, or one in its blocks, takes the value.
+  bool depends_on(const Operation& operation, Value value) const {
+    if (std::find(operation.operands.begin(), operation.operands.end(), value) != operation.operands.end()) return true;
+    return std::any_of(operation.blocks.begin(), operation.blocks.end(), [&](BlockId block) {
+      const auto& inner = f_.block(block).operations;
+      return std::any_of(inner.begin(), inner.end(), [&](OperationId id) { return depends_on(f_.operation(id), value); });
+    });
+  }
+
+  // ---- copies of operations
+  Value renamed(const Values& names, Value value) const {
+    const auto found = names.find(value.index);
+    return found == names.end() ? value : found->second;
+  }
+
+  void keep_layout(Value from, Value to) {
+    if (f_.layout_of(from) >= 0) f_.set_layout(to, ir::Layout(f_.layouts[f_.layout_of(from)]));
+  }
+
+  OperationId copy(OperationId id, BlockId block, Values& names) {
+    Operation operation = f_.operation(id);
+    const std::vector<Value> results = std::exchange(operation.results, {});
+    std::vector<Type> types;
+    for (Value result : results) types.push_back(f_.type(result));
+    for (Value& operand : operation.operands) operand = renamed(names, operand);
+    for (BlockId& inner : operation.blocks) inner = copy_block(inner, names);
+    const OperationId made = f_.append(block, std::move(operation), types);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Value result = f_.operation(made).results[i];
+      keep_layout(results[i], result);
+      names[results[i].index] = result;
+    }
+    return made;
+  }
+
+  BlockId copy_block(BlockId source, Values& names) {
+    const BlockId block = f_.add_block();
+    for (Value argument : std::vector<Value>(f_.block(source).arguments)) {
+      names[argument.index] = f_.add_argument(block, f_.type(argument));
+      keep_layout(argument, names[argument.index]);
+    }
+    for (OperationId id : std::vector<OperationId>(f_.block(source).operations)) copy(id, block, names);
+    return block;
+  }
+
+  Value make(BlockId block, Opcode opcode, std::vector<Value> operands, const Type& type, Attributes attributes = {}) {
+    return f_.operation(f_.append(block, {opcode, std::move(operands), {}, {}, std::move(attributes), location_}, {type})).results[0];
+  }
+  Value number(BlockId block, std::int64_t value) { return make(block, Opcode::constant, {}, Type::scalar(ElementType::i32), {{AttributeName::value, value}}); }
+  Value arithmetic(BlockId block, Opcode opcode, Value a, Value b) { return make(block, opcode, {a, b}, f_.type(a)); }
+  Value wait(BlockId block, Value product, std::int64_t pending) {
+    const Value done = make(block, Opcode::product_wait, {product}, f_.type(product), {{AttributeName::pending, pending}});
+    keep_layout(product, done);
+    return done;
+  }
+
+  // ---- the transformation
+  /// The body's operations that are neither late nor wait for the sum, from `begin` on up to `end`.
+  template <class Accept> void copy_some(BlockId block, Values& names, Accept accept) {
+    for (OperationId id : body_operations_) {
+      if (accept(id)) copy(id, block, names);
+    }
+  }
+  bool is_early(OperationId id) const { return !late_.contains(id.index) && !update_.contains(id.index) && !ir::has(f_.operation(id).opcode, ir::terminator); }
+
+  /// Waits for the second product's operands of `turn`, whose index is `index`, and starts or does it.
+  Value second_product(BlockId block, Values& names, Value sum, Value operand, Value index, Value turn, bool async) {
+    Values late = names;
+    late[index_.index] = index;
+    late[turn_.index] = turn;
+    const Operation second = f_.operation(second_);
+    late[second.operands[0].index] = operand;
+    late[second.operands[2].index] = sum;
+    const Value stage = stage_of(second);
+    late[stage.index] = arithmetic(block, Opcode::rem, turn, number(block, stages_));
+    Value product;
+    for (OperationId id : body_operations_) {
+      if (!late_.contains(id.index)) continue;
+      if (f_.operation(id).opcode == Opcode::ring_release) continue;
+      const OperationId made = copy(id, block, late);
+      if (id != second_) continue;
+      if (async) f_.operation(made).attributes.set(AttributeName::async, std::int64_t{1});
+      product = f_.operation(made).results[0];
+    }
+    return product;
+  }
+
+  /// The value that says which stage the second product reads.
+  Value stage_of(const Operation& second) {
+    const Operation* read = f_.defining(second.operands[1]);
+    while (read->opcode == Opcode::transpose) read = f_.defining(read->operands[0]);
+    stages_ = f_.type(read->operands[0]).stages;
+    return read->operands[1];
+  }
+
+  void release(BlockId block, const Values& names, Value index, Value turn) {
+    for (OperationId id : body_operations_) {
+      if (!late_.contains(id.index) || f_.operation(id).opcode != Opcode::ring_release) continue;
+      Values late = names;
+      late[index_.index] = index;
+      late[turn_.index] = turn;
+      copy(id, block, late);
+    }
+  }
+
+  /// Yields of the body with the sum's slot holding what the late product will add to, and the late operand behind them.
+  std::vector<Value> carried(const Values& names) const {
+    std::vector<Value> values = f_.operation(body_operations_.back()).operands;
+    values[slot_] = f_.operation(second_).operands[2];
+    values.push_back(f_.operation(second_).operands[0]);
+    for (Value& value : values) value = renamed(names, value);
+    return values;
+  }
+
+  void transform(OperationId loop_id) {
+    const Operation loop = f_.operation(loop_id);
+    location_ = loop.location;
+    body_operations_ = f_.block(body_).operations;
+    index_ = f_.block(body_).arguments[0];
+    const Value lower = loop.operands[0], upper = loop.operands[1], step = loop.operands[2];
+    const std::int64_t stride = f_.defining(step)->attributes.integer(AttributeName::value);
+    const std::vector<Value> arguments = f_.block(body_).arguments;
+    const Value operand = f_.operation(second_).operands[0];
+
+    // The first iteration.
+    const BlockId some = f_.add_block();
+    Values names{{index_.index, lower}};
+    for (std::size_t i = 1; i < arguments.size(); ++i) names[arguments[i].index] = loop.operands[2 + i];
+    copy_some(some, names, [&](OperationId id) { return is_early(id); });
+    copy_some(some, names, [&](OperationId id) { return update_.contains(id.index); });
+    std::vector<Value> initial = carried(names);
+
+    // The loop from the second on.
+    const BlockId body = f_.add_block();
+    names = {{index_.index, f_.add_argument(body, f_.type(index_))}};
+    std::vector<Type> types;
+    std::vector<Value> like(arguments.begin() + 1, arguments.end());
+    like.push_back(operand);
+    Value held;
+    for (Value each : like) {
+      types.push_back(f_.type(each));
+      held = f_.add_argument(body, types.back());
+      keep_layout(each, held);
+      names[each.index] = held;
+    }
+    const Value sum = arguments[1 + slot_], index = names[index_.index];
+    names.erase(operand.index);
+    const auto first_at = std::find(body_operations_.begin(), body_operations_.end(), first_);
+    auto before_first = [&](OperationId id) { return std::find(body_operations_.begin(), first_at + 1, id) != first_at + 1; };
+    copy_some(body, names, [&](OperationId id) { return is_early(id) && before_first(id); });
+    const Value scores = names[f_.operation(first_).results[0].index];
+    f_.operation(f_.definition(scores).operation).attributes.set(AttributeName::async, std::int64_t{1});
+    const Value index_before = arithmetic(body, Opcode::sub, index, number(body, stride));
+    const Value turn_before = arithmetic(body, Opcode::sub, renamed(names, turn_), number(body, 1));
+    const Value product = second_product(body, names, names[sum.index], held, index_before, turn_before, true);
+    names[f_.operation(first_).results[0].index] = wait(body, scores, 1);
+    copy_some(body, names, [&](OperationId id) { return is_early(id) && !before_first(id); });
+    names[sum.index] = wait(body, product, 0);
+    release(body, names, index_before, turn_before);
+    copy_some(body, names, [&](OperationId id) { return update_.contains(id.index); });
+    f_.append(body, {Opcode::yield, carried(names), {}, {}, {}, location_}, {});
+
+    std::vector<Value> operands{arithmetic(some, Opcode::add, lower, number(some, stride)), upper, step};
+    operands.insert(operands.end(), initial.begin(), initial.end());
+    const OperationId rest = f_.append(some, {Opcode::for_, std::move(operands), {}, {body}, loop.attributes, location_}, types);
+    std::vector<Value> results = f_.operation(rest).results;
+    for (std::size_t i = 0; i < results.size(); ++i) keep_layout(like[i], results[i]);
+
+    // The last second product.
+    const Value last = arithmetic(some, Opcode::div, arithmetic(some, Opcode::sub, arithmetic(some, Opcode::sub, upper, lower), number(some, 1)), number(some, stride));
+    const Value last_index = arithmetic(some, Opcode::add, lower, arithmetic(some, Opcode::mul, last, number(some, stride)));
+    Values none;
+    results[slot_] = second_product(some, none, results[slot_], results.back(), last_index, last, false);
+    results.pop_back();
+    f_.append(some, {Opcode::yield, results, {}, {}, {}, location_}, {});
+
+    const BlockId nothing = f_.add_block();
+    f_.append(nothing, {Opcode::yield, {loop.operands.begin() + 3, loop.operands.end()}, {}, {}, {}, location_}, {});
+    replace(loop_id, loop, some, nothing);
+  }
+
+  /// The loop's place is taken by a branch on whether it runs at all, with the loop's results.
+  void replace(OperationId loop_id, const Operation& loop, BlockId some, BlockId nothing) {
+    const Value runs = make(f_.body(), Opcode::lt, {loop.operands[0], loop.operands[1]}, Type::scalar(ElementType::i1));
+    auto& operations = f_.block(f_.body()).operations;
+    const OperationId condition = operations.back();
+    operations.pop_back();
+    operations.insert(std::find(operations.begin(), operations.end(), loop_id), condition);
+    Operation& branch = f_.operation(loop_id);
+    branch.opcode = Opcode::if_;
+    branch.operands = {runs};
+    branch.blocks = {some, nothing};
+    branch.attributes = {};
+  }
+
+  Function f_;
+  BlockId body_;
+  OperationId first_, second_;
+  std::size_t slot_ = 0;                       // of the sum among the carried values
+  Value index_, turn_;
+  std::int64_t stages_ = 1;                    // of the ring that the second product reads
+  std::set<std::uint32_t> late_, update_;      // operations of the body
+  std::vector<OperationId> body_operations_;
+  ir::Location location_;
+};
+
+}  // namespace
+
+ir::Function overlap_products(const ir::Function& function, const Target&) { return uses_wgmma(function) ? Overlap(function).run() : function; }
+
+}  // namespace flextile::backend
