@@ -59,11 +59,11 @@ TEST_CASE("the inner loop on a GPU: a ring that nobody meets at, a select per ma
   CHECK(count("bar.sync") == 1);               // once the rings' barriers are made: none in the loop
   CHECK(count("cp.async.cg") == 0);
   CHECK(count("fence.proxy.async") == 0);      // no thread writes what wgmma reads
-  CHECK(count("vote.sync.any") == 1);
+  CHECK(count("vote.sync.any") == 2);          // the loop's body is there twice: its first iteration has no product to overlap with
   const AttentionShape shape{.element = ElementType::bf16, .dim = 128, .value_dim = 128, .q_block = 128, .kv_block = 128};
   const AttentionConfig config = choose_config(shape, Target::sm_90a());
   const int threads = 32 * config.num_warps;
   const int masked = 2 * config.block_m * config.block_n / threads, rescaled = config.block_m * config.padded_value_dim / threads;
-  CHECK(count("selp.f32") <= masked + rescaled + 24);                             // and a few per row
+  CHECK(count("selp.f32") <= 2 * (masked + rescaled + 24));                       // and a few per row
   CHECK(count("selp.b64") == 0);
 }

@@ -13,7 +13,6 @@
 // the multiprocessor, and setmaxnreg, which gives them back, is ignored where PTX is assembled by nvJitLink (13.0), as one of
 // several compilation units.
 #include <algorithm>
-#include <map>
 
 #include "nvptx/matmul.hpp"
 #include "nvptx/nvptx.hpp"
@@ -26,7 +25,6 @@ namespace flextile::backend {
 namespace {
 
 using ir::AttributeName;
-using ir::Attributes;
 using ir::BlockId;
 using ir::Function;
 using ir::Opcode;
@@ -146,39 +144,26 @@ class BulkLoads : TileCopies {
     emit(order, block, {opcode, {copied.buffer, turn}, {}, std::move(blocks), {}, f_.operation(copied.load).location}, {});
   }
 
-  using Renamed = std::map<std::uint32_t, Value>;
-
-  static Value renamed(const Renamed& names, Value value) {
-    const auto found = names.find(value.index);
-    return found == names.end() ? value : found->second;
-  }
-
   /// Fetches the tile of another iteration, which `names` maps the loop's index to.
   void fetch(Order& order, BlockId block, const Copied& copied, Value turn, Renamed& names) {
-    for (OperationId id : copied.slice) {
-      Operation operation = f_.operation(id);
-      const Value old = operation.results[0];
-      if (names.contains(old.index)) continue;
-      for (Value& operand : operation.operands) operand = renamed(names, operand);
-      operation.results.clear();
-      const Type type = f_.type(old);
-      names[old.index] = f_.operation(emit(order, block, std::move(operation), {type})).results[0];
-    }
+    repeat(order, block, copied.slice, {}, names);
     std::vector<Value> operands{copied.buffer, turn};
     for (Value operand : f_.operation(copied.load).operands) operands.push_back(renamed(names, operand));
     emit(order, block, {Opcode::bulk_copy, std::move(operands), {}, {}, {}, f_.operation(copied.load).location}, {});
   }
 
-  /// Makes the block's operations: `fill`'s, under the condition that the loop gets as far as `index`.
-  template <class Fill> void where_reached(Order& order, BlockId block, Value index, Value upper, Fill fill) {
-    const BlockId inside = f_.add_block();
+  Value is_reached(Order& order, BlockId block, Value index, Value upper) {
+    return emit_value(order, block, Opcode::lt, {index, upper}, Type::scalar(ElementType::i1));
+  }
+
+  /// A branch on `condition` around what `fill` makes.
+  template <class Fill> void when(Order& order, BlockId block, Value condition, Fill fill) {
+    const BlockId inside = f_.add_block(), otherwise = f_.add_block();
     Order inner;
     fill(inner, inside);
     finish(inside, inner);
-    const Value reached = emit_value(order, block, Opcode::lt, {index, upper}, Type::scalar(ElementType::i1));
-    const BlockId otherwise = f_.add_block();
     finish(otherwise, {});
-    emit(order, block, {Opcode::if_, {reached}, {}, {inside, otherwise}, {}, location_}, {});
+    emit(order, block, {Opcode::if_, {condition}, {}, {inside, otherwise}, {}, location_}, {});
   }
 
   void finish(BlockId block, Order order) {
@@ -207,7 +192,7 @@ class BulkLoads : TileCopies {
     const Value lower = loop.operands[0];
     for (std::int64_t turn = 0; turn < stages_; ++turn) {
       const Value index = turn == 0 ? lower : arithmetic(inner, block, Opcode::add, lower, number(inner, block, turn * stride_));
-      where_reached(inner, block, index, loop.operands[1], [&](Order& inside, BlockId at) {
+      when(inner, block, is_reached(inner, block, index, loop.operands[1]), [&](Order& inside, BlockId at) {
         Renamed names{{f_.block(loop.blocks[0]).arguments[0].index, index}};
         for (const Copied& ring : rings_) fetch(inside, at, ring, number(inside, at, turn), names);
       });
@@ -231,19 +216,22 @@ class BulkLoads : TileCopies {
 
   void read_rings(const Operation& loop) {
     const BlockId body = loop.blocks[0];
-    auto& operations = f_.block(body).operations;
     const Value index = f_.block(body).arguments[0];
     Order start;
     Value turn = arithmetic(start, body, Opcode::sub, index, loop.operands[0]);
     if (stride_ != 1) turn = arithmetic(start, body, Opcode::div, turn, number(start, body, stride_));
     const Value stage = arithmetic(start, body, Opcode::rem, turn, number(start, body, stages_));
+    std::vector<BlockId> refills;
+    for (const Copied& ring : rings_) refills.push_back(refill(start, ring, loop, index, turn));
+    auto& operations = f_.block(body).operations;
     operations.insert(operations.begin(), start.begin(), start.end());
-    for (const Copied& ring : rings_) {
+    for (std::size_t i = 0; i < rings_.size(); ++i) {
+      const Copied& ring = rings_[i];
       const std::vector<OperationId> dots = read_at_uses(ring.load, ring.buffer, stage);
       auto position = [&](OperationId id) { return std::find(f_.block(body).operations.begin(), f_.block(body).operations.end(), id); };
       auto earlier = [&](OperationId a, OperationId b) { return position(a) < position(b); };
       Order release;
-      ring_operation(release, body, Opcode::ring_release, ring, turn, {refill(ring, loop, index, turn)});
+      ring_operation(release, body, Opcode::ring_release, ring, turn, {refills[i]});
       insert_after(*std::max_element(dots.begin(), dots.end(), earlier), body, release);
       Order wait;
       ring_operation(wait, body, Opcode::ring_wait, ring, turn);
@@ -254,12 +242,19 @@ class BulkLoads : TileCopies {
     }
   }
 
-  BlockId refill(const Copied& ring, const Operation& loop, Value index, Value turn) {
-    const BlockId block = f_.add_block();
+  /// The block that fetches turn + stages. What it needs from memory is read at the start of the step, by all warps: the one
+  /// that is last does not wait for it.
+  BlockId refill(Order& start, const Copied& ring, const Operation& loop, Value index, Value turn) {
+    const BlockId block = f_.add_block(), body = loop.blocks[0];
+    const bool reads = std::any_of(ring.slice.begin(), ring.slice.end(), [&](OperationId id) { return !ir::has(f_.operation(id).opcode, ir::pure); });
     Order order;
-    const Value later = arithmetic(order, block, Opcode::add, index, number(order, block, stages_ * stride_));
-    where_reached(order, block, later, loop.operands[1], [&](Order& inside, BlockId at) {
-      Renamed names{{index.index, later}};
+    Order& early = reads ? start : order;
+    const BlockId where = reads ? body : block;
+    const Value later = arithmetic(early, where, Opcode::add, index, number(early, where, stages_ * stride_));
+    const Value reached = is_reached(early, where, later, loop.operands[1]);
+    Renamed names{{index.index, later}};
+    if (reads) repeat(early, where, ring.slice, reached, names);
+    when(order, block, reached, [&](Order& inside, BlockId at) {
       fetch(inside, at, ring, arithmetic(inside, at, Opcode::add, turn, number(inside, at, stages_)), names);
     });
     finish(block, std::move(order));

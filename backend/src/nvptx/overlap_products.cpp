@@ -112,6 +112,15 @@ class Overlap {
       late_.insert(id.index);
       turn_ = operation.operands[1];
     }
+    // And what only they need.
+    const auto& operations = f_.block(body_).operations;
+    for (auto id = operations.rbegin(); id != operations.rend(); ++id) {
+      const Operation& operation = f_.operation(*id);
+      const bool read = operation.opcode == Opcode::load || operation.opcode == Opcode::gather;
+      if (operation.results.empty() || !operation.blocks.empty() || (!read && !ir::has(operation.opcode, ir::pure)) || f_.type(operation.results[0]).rank > 0) continue;
+      const bool needed = std::any_of(operations.begin(), operations.end(), [&](OperationId user) { return !late_.contains(user.index) && depends_on(f_.operation(user), operation.results[0]); });
+      if (!needed) late_.insert(id->index);
+    }
     return waits == 1 && releases == 1;
   }
 
@@ -243,6 +252,7 @@ class Overlap {
       if (async) f_.operation(made).attributes.set(AttributeName::async, std::int64_t{1});
       product = f_.operation(made).results[0];
     }
+    late_names_ = std::move(late);
     return product;
   }
 
@@ -254,13 +264,10 @@ class Overlap {
     return read->operands[1];
   }
 
-  void release(BlockId block, const Values& names, Value index, Value turn) {
+  /// Gives the stage back that the second product, which was started last, read.
+  void release(BlockId block) {
     for (OperationId id : body_operations_) {
-      if (!late_.contains(id.index) || f_.operation(id).opcode != Opcode::ring_release) continue;
-      Values late = names;
-      late[index_.index] = index;
-      late[turn_.index] = turn;
-      copy(id, block, late);
+      if (late_.contains(id.index) && f_.operation(id).opcode == Opcode::ring_release) copy(id, block, late_names_);
     }
   }
 
@@ -317,7 +324,7 @@ class Overlap {
     names[f_.operation(first_).results[0].index] = wait(body, scores, 1);
     copy_some(body, names, [&](OperationId id) { return is_early(id) && !before_first(id); });
     names[sum.index] = wait(body, product, 0);
-    release(body, names, index_before, turn_before);
+    release(body);
     copy_some(body, names, [&](OperationId id) { return update_.contains(id.index); });
     f_.append(body, {Opcode::yield, carried(names), {}, {}, {}, location_}, {});
 
@@ -362,6 +369,7 @@ class Overlap {
   std::int64_t stages_ = 1;                    // of the ring that the second product reads
   std::set<std::uint32_t> late_, update_;      // operations of the body
   std::vector<OperationId> body_operations_;
+  Values late_names_;                          // what the late operations' copies are called
   ir::Location location_;
 };
 

@@ -11,7 +11,6 @@
 // What a copy's address depends on (indices, table entries) is computed again for the later iteration. Elsewhere a tile is
 // copied once, waited for at once, and read at each dot, or kept in registers where it is small.
 #include <algorithm>
-#include <map>
 
 #include "nvptx/matmul.hpp"
 #include "nvptx/nvptx.hpp"
@@ -87,42 +86,14 @@ class Pipeline : TileCopies {
     emit(order, block, {Opcode::barrier, {}, {}, {}, {}, location_}, {});
   }
 
-  using Copies = std::map<std::uint32_t, Value>;
-
-  Value mapped(const Copies& copies, Value value) const {
-    const auto found = copies.find(value.index);
-    return found == copies.end() ? value : found->second;
+  void repeat_slices(Order& order, BlockId block, const std::vector<Ring>& rings, Value predicate, Renamed& names) {
+    for (const Ring& ring : rings) repeat(order, block, ring.slice, predicate, names);
   }
 
-  /// The slices again for another index. Memory is read only where `predicate` holds.
-  void repeat_slices(Order& order, BlockId block, const std::vector<Ring>& rings, Value predicate, Copies& copies) {
-    for (const Ring& ring : rings) {
-      for (OperationId id : ring.slice) {
-        Operation operation = f_.operation(id);
-        if (copies.contains(operation.results[0].index)) continue;
-        const Type type = f_.type(operation.results[0]);
-        const Value old = operation.results[0];
-        for (Value& operand : operation.operands) operand = mapped(copies, operand);
-        const bool masked = operation.opcode == Opcode::load ? operation.operands.size() > 1 : operation.attributes.integer(AttributeName::has_mask) != 0;
-        if (operation.opcode == Opcode::load || operation.opcode == Opcode::gather) {
-          if (masked) {
-            Value& mask = operation.opcode == Opcode::load ? operation.operands[1] : operation.operands.back();
-            mask = arithmetic(order, block, Opcode::bit_and, mask, predicate);
-          } else {
-            operation.operands.push_back(predicate);
-            if (operation.opcode == Opcode::gather) operation.attributes.set(AttributeName::has_mask, std::int64_t{1});
-          }
-        }
-        operation.results.clear();
-        copies[old.index] = f_.operation(emit(order, block, operation, {type})).results[0];
-      }
-    }
-  }
-
-  void emit_copies(Order& order, BlockId block, const std::vector<Ring>& rings, Value stage, Value predicate, const Copies& copies) {
+  void emit_copies(Order& order, BlockId block, const std::vector<Ring>& rings, Value stage, Value predicate, const Renamed& names) {
     for (const Ring& ring : rings) {
       std::vector<Value> operands = f_.operation(ring.load).operands;
-      for (Value& operand : operands) operand = mapped(copies, operand);
+      for (Value& operand : operands) operand = renamed(names, operand);
       emit_copy(order, block, ring.buffer, stage, operands, predicate);
     }
   }
@@ -224,9 +195,9 @@ class Pipeline : TileCopies {
     for (std::int64_t ahead = 0; ahead + 1 < stages; ++ahead) {
       const Value later = ahead == 0 ? lower : arithmetic(before, outside, Opcode::add, lower, number(before, outside, ahead * stride));
       const Value exists = emit_value(before, outside, Opcode::lt, {later, upper}, bit);
-      Copies copies{{index.index, later}};
-      repeat_slices(before, outside, rings, exists, copies);
-      emit_copies(before, outside, rings, number(before, outside, ahead), exists, copies);
+      Renamed names{{index.index, later}};
+      repeat_slices(before, outside, rings, exists, names);
+      emit_copies(before, outside, rings, number(before, outside, ahead), exists, names);
     }
     insert_before(loop_id, outside, before);
 
@@ -240,10 +211,10 @@ class Pipeline : TileCopies {
     const Value next_stage = arithmetic(start, body, Opcode::rem, ahead, ring_size);
     const Value later = arithmetic(start, body, Opcode::add, index, number(start, body, (stages - 1) * stride));
     const Value exists = emit_value(start, body, Opcode::lt, {later, upper}, bit);
-    Copies copies{{index.index, later}};
-    repeat_slices(start, body, rings, exists, copies);
+    Renamed names{{index.index, later}};
+    repeat_slices(start, body, rings, exists, names);
     Order issue;
-    emit_copies(issue, body, rings, next_stage, exists, copies);
+    emit_copies(issue, body, rings, next_stage, exists, names);
     auto& operations = f_.block(body).operations;
     operations.insert(operations.begin(), start.begin(), start.end());
     // Where addresses come from a table, the first dot runs while the table's entry is on its way.

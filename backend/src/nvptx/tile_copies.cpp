@@ -125,6 +125,34 @@ bool TileCopies::collect_slice(Value value, BlockId body, bool loop_writes, std:
   return true;
 }
 
+Value TileCopies::renamed(const Renamed& names, Value value) {
+  const auto found = names.find(value.index);
+  return found == names.end() ? value : found->second;
+}
+
+void TileCopies::repeat(Order& order, BlockId block, const std::vector<OperationId>& slice, Value predicate, Renamed& names) {
+  for (OperationId id : slice) {
+    Operation operation = f_.operation(id);
+    const Value old = operation.results[0];
+    if (names.contains(old.index)) continue;
+    for (Value& operand : operation.operands) operand = renamed(names, operand);
+    const bool gathers = operation.opcode == Opcode::gather;
+    if (predicate && (gathers || operation.opcode == Opcode::load)) {
+      const bool masked = gathers ? operation.attributes.integer(AttributeName::has_mask) != 0 : operation.operands.size() > 1;
+      if (masked) {
+        Value& mask = gathers ? operation.operands.back() : operation.operands[1];
+        mask = arithmetic(order, block, Opcode::bit_and, mask, predicate);
+      } else {
+        operation.operands.push_back(predicate);
+        if (gathers) operation.attributes.set(AttributeName::has_mask, std::int64_t{1});
+      }
+    }
+    operation.results.clear();
+    const Type type = f_.type(old);
+    names[old.index] = f_.operation(emit(order, block, std::move(operation), {type})).results[0];
+  }
+}
+
 std::vector<OperationId> TileCopies::read_at_uses(OperationId load, Value buffer, Value stage) {
   std::vector<OperationId> dots;
   const Value value = f_.operation(load).results[0];

@@ -1,6 +1,7 @@
 // Tiles that dots read from memory, and how their loads become copies through shared memory: what pipeline_loads and
 // bulk_loads share.
 #pragma once
+#include <map>
 #include <vector>
 
 #include <flextile/ir/function.hpp>
@@ -42,6 +43,12 @@ class TileCopies {
   /// Adds the operations of `body` that `value` is computed from, operands first; false where it depends on a carried
   /// value or on memory that the loop writes.
   bool collect_slice(ir::Value value, ir::BlockId body, bool loop_writes, std::vector<ir::OperationId>& slice) const;
+
+  /// Values by the number of the one that they stand for.
+  using Renamed = std::map<std::uint32_t, ir::Value>;
+  static ir::Value renamed(const Renamed& names, ir::Value value);
+  /// A slice again, for the index that `names` holds. Memory is read only where `predicate` (if there is one) holds.
+  void repeat(Order& order, ir::BlockId block, const std::vector<ir::OperationId>& slice, ir::Value predicate, Renamed& names);
 
   /// Reads `stage` of `buffer` right before each dot that uses `load`, once per use. Gives the dots.
   std::vector<ir::OperationId> read_at_uses(ir::OperationId load, ir::Value buffer, ir::Value stage);
