@@ -174,16 +174,16 @@ TEST_CASE("dot: tf32, a loop of any number of stages, a ragged end") {
 }
 
 TEST_CASE("dot: warpgroups read their operands from shared memory") {
-  struct Sizes { int m, n, warps, stages; };
-  for (const Sizes s : {Sizes{64, 64, 4, 2}, {128, 128, 8, 3}, {128, 64, 4, 2}, {256, 192, 8, 2}}) {
+  struct Sizes { int m, n, warps, stages, depth; };
+  for (const Sizes s : {Sizes{64, 64, 4, 2, 200}, {128, 128, 8, 3, 200}, {128, 64, 4, 2, 200}, {256, 192, 8, 2, 200}, {64, 64, 4, 2, 40}, {64, 64, 4, 4, 520}, {192, 64, 12, 3, 264}}) {
     for (const bool turned : {false, true}) {
       CAPTURE(s.m);
       CAPTURE(s.n);
       CAPTURE(turned);
-      constexpr int depth = 200;
+      const int depth = s.depth;
       const Shape right = turned ? Shape{s.n - 8, depth} : Shape{depth, s.n - 8};
       agree({.inputs = {{ElementType::bf16, {s.m - 3, depth}}, {ElementType::bf16, right}}, .output = {ElementType::f32, {s.m - 3, s.n - 8}}, .num_warps = s.warps,
-             .tolerance = 2e-3, .target = Target::sm_90a(), .uses = "wgmma.mma_async"}, [&](Builder& b, auto& v) {
+             .tolerance = 2e-3, .target = Target::sm_90a(), .uses = s.m == 16 * s.warps && depth > 64 ? "wgmma.wait_group.sync.aligned 1" : "wgmma.mma_async"}, [&](Builder& b, auto& v) {
         auto number = [&](std::int64_t x) { return b.constant(ElementType::i32, x); };
         const ir::OperationId loop = b.for_loop(number(0), number(depth), number(64), {b.splat(Type::tile(ElementType::f32, {s.m, s.n}), 0.0)},
                                                 {{ir::AttributeName::stages, std::int64_t{s.stages}}});

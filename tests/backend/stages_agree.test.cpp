@@ -130,6 +130,25 @@ TEST_CASE("every stage of attention's two matmuls computes the same") {
   }
 }
 
+TEST_CASE("every stage gives the same numbers: rings of the copy engine, products in flight") {
+  for (const int stages : {2, 3}) {
+    for (const int trips : {0, 1, 2, 5}) {
+      for (const bool listed : {false, true}) {
+        for (const bool second : {false, true}) {
+          check({.m = 64, .n = 64, .k = 64, .stages = stages, .warps = 4, .transposed = true, .listed = listed, .second = second, .branch = false}, Target::sm_90a(), trips);
+        }
+      }
+    }
+  }
+  auto says = [](const Shape& shape, const char* word) { return compile(kernel(shape), Target::sm_90a(), {.binary = false}).explain().find(word) != std::string::npos; };
+  Shape shape{.m = 64, .n = 64, .k = 64, .stages = 2, .warps = 4, .transposed = true, .listed = false, .second = false, .branch = false};
+  for (const bool second : {false, true}) {
+    shape.second = second;
+    CHECK(says(shape, "by the copy engine"));
+    CHECK(says(shape, "while other work of the loop goes on"));
+  }
+}
+
 TEST_CASE("the interpreter notices a ring that waits for too little") {
   const Shape shape{.m = 32, .n = 32, .k = 16, .stages = 3, .warps = 4, .transposed = false, .listed = false, .second = false, .branch = false};
   const CompiledKernel compiled = compile(kernel(shape), Target::sm_80(), {.keep_stages = true, .binary = false});

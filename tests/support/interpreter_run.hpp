@@ -176,7 +176,9 @@ inline void Interpreter::run_operation(const Op& op) {
     case Opcode::async_copy: return run_shared(op);
     case Opcode::async_wait: return land_copies(static_cast<std::size_t>(op.attributes.integer(Attribute::pending)));
     case Opcode::barrier: return;
-    case Opcode::product_wait: result(op) = operand(op, 0); return;
+    case Opcode::product_wait:
+      if (!op.results.empty()) result(op) = operand(op, 0);
+      return;
     case Opcode::bulk_copy:
     case Opcode::ring_start:
     case Opcode::ring_wait:

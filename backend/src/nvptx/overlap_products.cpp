@@ -10,6 +10,9 @@
 //
 // The second product is an iteration late; what it adds to (a, such as a rescaled accumulator) and its operand p are carried.
 // Rings that only the second product reads are waited for and released with it, a turn late too.
+//
+// A loop with one product that only sums up keeps it in flight from iteration to iteration: the next one is started before the
+// last is waited for, and rings are released a turn late.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -32,8 +35,9 @@ using ir::OperationId;
 using ir::Type;
 using ir::Value;
 
-/// Registers of a thread that sums and operands of both products may take, of what the program's warps have each.
-constexpr std::int64_t share_of_registers(int num_warps) { return (num_warps <= 8 ? 255 : 168) * 78 / 100; }
+/// Registers of a thread that sums and operands of both products may take together. Twelve warps have too few each, and overlap
+/// by themselves.
+constexpr std::int64_t most_registers = 200;
 
 class Overlap {
  public:
@@ -41,7 +45,9 @@ class Overlap {
 
   Function run() {
     for (OperationId id : std::vector<OperationId>(f_.block(f_.body()).operations)) {
-      if (f_.operation(id).opcode == Opcode::for_ && plan(id)) transform(id);
+      if (f_.operation(id).opcode != Opcode::for_) continue;
+      if (plan(id)) transform(id);
+      else if (sums_up(id)) keep_in_flight(id);
     }
     return std::move(f_);
   }
@@ -121,7 +127,14 @@ class Overlap {
       const bool needed = std::any_of(operations.begin(), operations.end(), [&](OperationId user) { return !late_.contains(user.index) && depends_on(f_.operation(user), operation.results[0]); });
       if (!needed) late_.insert(id->index);
     }
-    return waits == 1 && releases == 1;
+    const Value index = f_.block(body_).arguments[0];
+    auto is_late = [&](Value value) {
+      const OperationId id = f_.definition(value).operation;
+      return value == index || value == turn_ || (id && late_.contains(id.index));
+    };
+    return waits == 1 && releases == 1 && std::all_of(operations.begin(), operations.end(), [&](OperationId id) {
+      return f_.operation(id).opcode != Opcode::ring_release || !late_.contains(id.index) || needs_only(f_.operation(id), is_late);
+    });
   }
 
   /// What is computed from the carried sum: it can wait until the late product is done.
@@ -154,7 +167,7 @@ class Overlap {
     const Operation &first = f_.operation(first_), &second = f_.operation(second_);
     const std::int64_t threads = 32 * f_.num_warps;
     const Type &s = f_.type(first.results[0]), &sum = f_.type(second.results[0]), &p = f_.type(second.operands[0]);
-    return s.extents[0] == sum.extents[0] && (s.elements() + sum.elements() + p.elements() / 2) / threads <= share_of_registers(f_.num_warps);
+    return s.extents[0] == sum.extents[0] && f_.num_warps <= 8 && (s.elements() + sum.elements() + p.elements() / 2) / threads <= most_registers;
   }
 
   int users(Value value) const {
@@ -175,6 +188,93 @@ class Overlap {
       const auto& inner = f_.block(block).operations;
       return std::any_of(inner.begin(), inner.end(), [&](OperationId id) { return depends_on(f_.operation(id), value); });
     });
+  }
+
+  /// Of the body's values, the operation and those in its blocks take only such as `accept` says.
+  template <class Accept> bool needs_only(const Operation& operation, const Accept& accept) const {
+    for (Value operand : operation.operands) {
+      if (f_.definition(operand).block == body_ && !accept(operand)) return false;
+    }
+    return std::all_of(operation.blocks.begin(), operation.blocks.end(), [&](BlockId block) {
+      const auto& inner = f_.block(block).operations;
+      return std::all_of(inner.begin(), inner.end(), [&](OperationId id) { return needs_only(f_.operation(id), accept); });
+    });
+  }
+
+  // ---- a loop that sums up
+  /// One product, whose sum is carried and nothing else; the rings are read by it alone.
+  bool sums_up(OperationId loop_id) {
+    const Operation& loop = f_.operation(loop_id);
+    body_ = loop.blocks[0];
+    first_ = {};
+    turn_ = {};
+    std::set<std::uint32_t> read;
+    for (OperationId id : f_.block(body_).operations) {
+      const Operation& operation = f_.operation(id);
+      if (operation.opcode == Opcode::shared_load) read.insert(operation.operands[0].index);
+      if (operation.opcode == Opcode::ring_release) {
+        if (!read.contains(operation.operands[0].index)) return false;
+        turn_ = operation.operands[1];
+        const Value index = f_.block(body_).arguments[0];
+        if (!needs_only(operation, [&](Value value) { return value == index || value == turn_; })) return false;
+      }
+      if (operation.opcode != Opcode::dot) continue;
+      if (first_ || operation.attributes.string(AttributeName::instruction) != "wgmma") return false;
+      first_ = id;
+    }
+    if (!first_ || !turn_ || f_.type(f_.operation(first_).results[0]).extents[0] != 16 * f_.num_warps) return false;   // one batch a dot
+    const Operation& dot = f_.operation(first_);
+    const Operation& yield = f_.operation(f_.block(body_).operations.back());
+    const auto at = std::find(yield.operands.begin(), yield.operands.end(), dot.results[0]);
+    if (at == yield.operands.end() || users(dot.results[0]) != 1) return false;
+    slot_ = static_cast<std::size_t>(at - yield.operands.begin());
+    const Value sum = f_.block(body_).arguments[1 + slot_];
+    return dot.operands[2] == sum && users(sum) == 1 && reads_panels(dot);
+  }
+
+  /// Both operands come from shared memory: none in registers that another iteration could overwrite.
+  bool reads_panels(const Operation& dot) const {
+    return std::all_of(dot.operands.begin(), dot.operands.begin() + 2, [&](Value operand) {
+      const Operation* source = f_.defining(operand);
+      while (source && source->opcode == Opcode::transpose) source = f_.defining(source->operands[0]);
+      return source && source->opcode == Opcode::shared_load;
+    });
+  }
+
+  void keep_in_flight(OperationId loop_id) {
+    location_ = f_.operation(loop_id).location;
+    f_.operation(first_).attributes.set(AttributeName::async, std::int64_t{1});
+    const Value index = f_.block(body_).arguments[0];
+    const std::int64_t stride = f_.defining(f_.operation(loop_id).operands[2])->attributes.integer(AttributeName::value);
+    const std::vector<OperationId> operations = std::exchange(f_.block(body_).operations, {});
+    const BlockId last_turn = f_.add_block(), otherwise = f_.add_block();
+    std::vector<OperationId> before, releases;
+    for (OperationId id : operations) (f_.operation(id).opcode == Opcode::ring_release ? releases : before).push_back(id);
+    const OperationId yield = before.back();
+    before.pop_back();
+    f_.block(body_).operations = before;
+    f_.append(body_, {Opcode::product_wait, {}, {}, {}, {{AttributeName::pending, std::int64_t{1}}}, location_}, {});
+    // What the releases need of the turn before, computed again where it depends on the index.
+    Values names{{index.index, arithmetic(last_turn, Opcode::sub, index, number(last_turn, stride))}, {turn_.index, arithmetic(last_turn, Opcode::sub, turn_, number(last_turn, 1))}};
+    for (OperationId id : releases) copy(id, last_turn, names);
+    f_.append(last_turn, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+    f_.append(otherwise, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+    const Value later = make(body_, Opcode::gt, {turn_, number(body_, 0)}, Type::scalar(ElementType::i1));
+    f_.append(body_, {Opcode::if_, {later}, {}, {last_turn, otherwise}, {}, location_}, {});
+    f_.block(body_).operations.push_back(yield);
+
+    const Value sum = f_.operation(loop_id).results[slot_];
+    const Value done = wait(f_.body(), sum, 0);
+    auto& outside = f_.block(f_.body()).operations;
+    const OperationId waiting = outside.back();
+    outside.pop_back();
+    outside.insert(std::find(outside.begin(), outside.end(), loop_id) + 1, waiting);
+    for (std::uint32_t i = 0; i < f_.operation_count(); ++i) {
+      if (i == waiting.index) continue;
+      for (Value& operand : f_.operation({i}).operands) {
+        if (operand == sum) operand = done;
+      }
+    }
   }
 
   // ---- copies of operations

@@ -129,13 +129,18 @@ void lower_wgmma(Lowering& l, const ir::Operation& operation) {
 
 /// Passes the sums through, so that nobody reads them earlier.
 void lower_product_wait(Lowering& l, const ir::Operation& operation) {
+  const std::int64_t wanted = operation.attributes.integer(AttributeName::pending);
+  if (operation.results.empty()) {
+    assembly(l, l.b.getVoidTy(), "wgmma.wait_group.sync.aligned " + std::to_string(wanted) + ";", "", {}, true);
+    return;
+  }
   const Registers& sums = l.of(operation.operands[0]);
   std::string constraints;
   for (std::size_t i = 0; i < sums.size(); ++i) constraints += i ? ",=f" : "=f";
   for (std::size_t i = 0; i < sums.size(); ++i) constraints += "," + std::to_string(i);
   auto* result = llvm::StructType::get(l.b.getContext(), std::vector<llvm::Type*>(sums.size(), l.b.getFloatTy()));
   const std::int64_t blocks = l.type(operation.results[0]).extents[0] / (16 * l.f.num_warps);   // a dot is so many batches
-  const std::string pending = std::to_string(operation.attributes.integer(AttributeName::pending) * blocks);
+  const std::string pending = std::to_string(wanted * blocks);
   llvm::Value* done = assembly(l, result, "wgmma.wait_group.sync.aligned " + pending + ";", constraints, sums, true);
   Registers values;
   for (std::size_t i = 0; i < sums.size(); ++i) values.push_back(l.b.CreateExtractValue(done, static_cast<unsigned>(i)));

@@ -118,9 +118,12 @@ std::string async_wait_rule(const Rule& rule) {
 }
 
 std::string product_wait_rule(const Rule& rule) {
-  const Operation* dot = rule.function.defining(rule.operation.operands[0]);
-  if (!dot || dot->opcode != Opcode::dot || dot->attributes.integer(AttributeName::async) == 0) return rule.broken("operand is ", rule.operand(0), ": must be the result of a dot with async");
-  if (rule.result() != rule.operand(0)) return rule.broken("operand is ", rule.operand(0), ", result is ", rule.result(), ": types must be equal");
+  const std::size_t results = rule.operation.results.size();
+  if (rule.operands() > 1 || results != rule.operands()) return rule.broken("takes and gives one value or none; got ", rule.operands(), " operands and ", results, " results");
+  const Operation* source = results == 0 ? nullptr : rule.function.defining(rule.operation.operands[0]);
+  const bool started = source && (source->opcode == Opcode::for_ || (source->opcode == Opcode::dot && source->attributes.integer(AttributeName::async) != 0));
+  if (results == 1 && !started) return rule.broken("operand is ", rule.operand(0), ": must be the result of a dot with async, or of a loop that carries one");
+  if (results == 1 && rule.result() != rule.operand(0)) return rule.broken("operand is ", rule.operand(0), ", result is ", rule.result(), ": types must be equal");
   std::int64_t pending = rule.integer(AttributeName::pending, 0);
   return pending >= 0 ? "" : rule.broken("pending is ", pending, ": must be at least 0");
 }
