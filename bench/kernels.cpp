@@ -5,14 +5,14 @@ namespace bench {
 
 using namespace flextile;
 
-template <class T, int BM, int BN, int BK, int Stages>
+template <class T, int BM, int BN, int BK, int Stages, int Warps = 4>
 inline const auto matmul = kernel("matmul", [](TensorView<const T, 2> a, TensorView<const T, 2> b, TensorView<T, 2> c) {
   Scalar m = program_id(0) * BM;
   Scalar n = program_id(1) * BN;
   Var acc = zeros<f32, BM, BN>();
   for (auto k : range(0, a.size(1), BK, {.stages = Stages})) acc = dot(load<BM, BK>(a, m, k), load<BK, BN>(b, k, n), acc);
   store(c, cast<T>(acc), m, n);
-});
+}, {.num_warps = Warps});
 
 inline const auto row_softmax = kernel("row_softmax", [](TensorView<const f32, 2> x, TensorView<f32, 2> y) {
   Scalar row = program_id(0);
@@ -45,9 +45,9 @@ void kernels(Run& run) {
   } else {
     const int size = run.quick ? 512 : 8192;
     const std::string name = "gemm" + std::to_string(size) + "/flextile/";
-    matmul_row<bf16>(run, name + "128x128x32", matmul<bf16, 128, 128, 32, 4>, size, 128, 128, 0);
     matmul_row<bf16>(run, name + "128x128x64", matmul<bf16, 128, 128, 64, 3>, size, 128, 128, 0);
-    matmul_row<bf16>(run, name + "128x256x32", matmul<bf16, 128, 256, 32, 4>, size, 128, 256, 0);
+    matmul_row<bf16>(run, name + "128x256x64", matmul<bf16, 128, 256, 64, 4, 8>, size, 128, 256, 0);
+    matmul_row<bf16>(run, name + "192x192x64", matmul<bf16, 192, 192, 64, 4, 12>, size, 192, 192, 0);
   }
 
   const int rows = run.quick ? 64 : host ? 32768 : 262144, columns = 1000;

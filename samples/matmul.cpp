@@ -1,18 +1,18 @@
 // c = a . b, a program per tile of c. Tile sizes are compile-time and need not be powers of two; the loop says how many
-// tiles may be in flight, and the compiler inserts the copies and barriers that the target has.
+// tiles may be in flight, and the compiler inserts the copies, barriers and matrix instructions that the target has.
 #include "sample.hpp"
 #include <cmath>
 using namespace flextile;
 
-template <int BM, int BN, int BK>
+template <int BM, int BN, int BK, int Warps>
 inline const auto matmul = kernel("matmul", [](TensorView<const bf16, 2> a, TensorView<const bf16, 2> b, TensorView<bf16, 2> c) {
   Scalar m = program_id(0) * BM;
   Scalar n = program_id(1) * BN;
   Var acc = zeros<f32, BM, BN>();                      // the only mutable thing
-  for (auto k : range(0, a.size(1), BK, {.stages = 3}))
+  for (auto k : range(0, a.size(1), BK, {.stages = 4}))
     acc = dot(a.load<BM, BK>(m, k), b.load<BK, BN>(k, n), acc);
   c.store(cast<bf16>(acc), m, n);
-});
+}, {.num_warps = Warps});
 
 // Element (row, column) of the product in float64.
 static double reference(const std::vector<bf16>& a, const std::vector<bf16>& b, int n, int depth, int row, int column) {
@@ -39,7 +39,7 @@ int main() {
       right = right && std::fabs(float(result[std::size_t(row) * n + column]) - expected) <= 0.01 * std::fabs(expected) + 0.05;
     }
   };
-  run("128x128x32", matmul<128, 128, 32>, 128, 128);
-  run("64x96x32", matmul<64, 96, 32>, 64, 96);
+  run("192x192x64", matmul<192, 192, 64, 12>, 192, 192);
+  run("64x96x32", matmul<64, 96, 32, 4>, 64, 96);
   return sample::finish("matmul", right, "4,000 elements against float64 loops");
 }

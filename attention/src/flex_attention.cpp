@@ -101,8 +101,6 @@ AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef
   if (kernel.return_lse) arguments.emplace_back(result.lse);
   if (kernel.return_max_scores) arguments.emplace_back(result.max_scores);
   if (mask) {
-    arguments.emplace_back(mask->rows().starts);
-    arguments.emplace_back(mask->rows().counts);
     arguments.emplace_back(mask->rows().order);
     arguments.emplace_back(mask->rows().entries);
   }

@@ -52,9 +52,7 @@ std::vector<ir::Parameter> ForwardKernel::signature() const {
   if (return_lse) parameters.push_back(tensor("lse", ElementType::f32, 3, false));
   if (return_max_scores) parameters.push_back(tensor("max_scores", ElementType::f32, 3, false));
   if (listed) {
-    parameters.push_back(tensor("tile_starts", ElementType::i64, 3, true));
-    parameters.push_back(tensor("tile_counts", ElementType::i32, 3, true));
-    parameters.push_back(tensor("tile_order", ElementType::i32, 3, true));
+    parameters.push_back(tensor("tile_rows", ElementType::i64, 4, true));
     parameters.push_back({.name = "tile_entries", .type = ir::Type::pointer(ElementType::i32), .read_only = true});
   }
   parameters.push_back({.name = "scale", .type = ir::Type::scalar(ElementType::f32)});
@@ -77,9 +75,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyView query = p.view(), key = p.view(), value = p.view(), out = p.view();
     AnyView lse = return_lse ? p.loose_view() : out;
     AnyView max_scores = return_max_scores ? p.loose_view() : out;
-    AnyView starts = listed ? p.loose_view() : out;
-    AnyView counts = listed ? p.loose_view() : out;
-    AnyView order = listed ? p.loose_view() : out;
+    AnyView tile_rows = listed ? p.loose_view() : out;
     AnyPointer entries = listed ? p.pointer() : out.base();
     AnyTile scale = p.scalar(), heads_at_once = p.scalar();
     const std::vector<CallArgument> score_captures = p.some(score ? score->parameters.size() - score_indices : 0);
@@ -88,7 +84,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
 
     // A program computes one block of query rows. Some heads go together; of these the blocks that see most go first. Blocks
     // with equal work share a head's keys and values in the caches when they are neighbours.
-    AnyTile blocks = listed ? AnyTile(starts.size(2) * c.row_parts) : AnyTile((q_len + (c.block_m - 1)) / c.block_m);
+    AnyTile blocks = listed ? AnyTile(tile_rows.size(2) * c.row_parts) : AnyTile((q_len + (c.block_m - 1)) / c.block_m);
     AnyTile first_head = program_id(0) / (blocks * heads_at_once) * heads_at_once;           // counted over all batches
     AnyTile heads_here = min(heads_at_once, heads * query.size(0) - first_head);
     AnyTile place = program_id(0) - first_head * blocks;
@@ -97,17 +93,18 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyTile turn = place / heads_here;
     AnyTile kv_head = head / (heads / key.size(1));
     AnyTile kv_batch = min(batch, key.size(0) - 1);
-    AnyTile mask_batch = listed ? AnyTile(min(batch, starts.size(0) - 1)) : batch;
-    AnyTile mask_head = listed ? AnyTile(min(head, starts.size(1) - 1)) : head;
-    AnyTile tile_row = listed ? AnyTile(gather(order, mask_batch, mask_head, turn / c.row_parts)) : turn;
+    AnyTile mask_batch = listed ? AnyTile(min(batch, tile_rows.size(0) - 1)) : batch;
+    AnyTile mask_head = listed ? AnyTile(min(head, tile_rows.size(1) - 1)) : head;
+    auto listing = [&](int what) { return gather(tile_rows, mask_batch, mask_head, turn / c.row_parts, what); };   // row, count, start
+    AnyTile tile_row = listed ? AnyTile(cast(listing(0), ElementType::i32)) : turn;
     AnyTile first_row = listed ? AnyTile(tile_row * shape.q_block + turn % c.row_parts * c.row_step) : AnyTile(turn * c.block_m);
     AnyTile rows = first_row + arange(c.block_m);
     AnyTile mod_rows = column(min(rows, q_len - 1));            // mods see existing positions only
 
     // The key tiles that this block visits: those that the block mask lists for its row, or all.
-    AnyTile steps = listed ? AnyTile(gather(counts, mask_batch, mask_head, tile_row) * c.column_parts)
+    AnyTile steps = listed ? AnyTile(cast(listing(1), ElementType::i32) * c.column_parts)
                            : AnyTile((kv_len + (c.block_n - 1)) / c.block_n);
-    AnyTile start = listed ? AnyTile(gather(starts, mask_batch, mask_head, tile_row)) : steps;
+    AnyTile start = listed ? AnyTile(listing(2)) : steps;
 
     AnyTile q = load(query, {batch, head, first_row, 0}, {c.block_m, c.padded_dim});
     AnyVar reference = full(ElementType::f32, {c.block_m}, lowest);   // of a row that has seen nothing: 2^(-inf - lowest) is 0

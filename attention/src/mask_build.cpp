@@ -146,9 +146,9 @@ void build_lists(const ir::Mod& mod, const BlockMask& mask, std::int64_t workspa
 void order_lists(TileLists& lists) {
   const TensorRef counts = lists.counts;
   const Device device = counts.device();
-  lists.order = empty<i32>(device, {counts.size(0), counts.size(1), counts.size(2)});
+  lists.order = empty<i64>(device, {counts.size(0), counts.size(1), counts.size(2), 3});
   const std::int64_t groups = counts.size(0) * counts.size(1), rows = counts.size(2);
-  const Argument arguments[] = {Argument(lists.counts), Argument(lists.order), Argument(static_cast<i32>(rows))};
+  const Argument arguments[] = {Argument(lists.starts), Argument(lists.counts), Argument(lists.order), Argument(static_cast<i32>(rows))};
   launch(device.stream(), family_of(OrderKernel{}, "order_lists"), Grid{groups * ceil_div(rows, OrderKernel::lists_per_program)}, arguments, std::size(arguments));
 }
 

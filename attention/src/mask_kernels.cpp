@@ -130,7 +130,9 @@ ir::Function CompactKernel::trace(const std::vector<ir::Parameter>& facts) const
 std::vector<ir::Parameter> OrderKernel::signature() const {
   ir::Parameter counts = pointer("counts", ElementType::i32);
   counts.read_only = true;
-  return {counts, pointer("order", ElementType::i32), scalar("lists", ElementType::i32)};
+  ir::Parameter starts = pointer("starts", ElementType::i64);
+  starts.read_only = true;
+  return {starts, counts, pointer("order", ElementType::i64), scalar("lists", ElementType::i32)};
 }
 
 // One program: some lists of a group. A list's place is the number of lists that go before it: by count, but counts of one
@@ -139,7 +141,7 @@ ir::Function OrderKernel::trace(const std::vector<ir::Parameter>& facts) const {
   constexpr int others_at_once = 128;
   return flextile::trace("order_lists", [&](Parameters& declared) {
     KernelParameters p(declared, facts);
-    AnyPointer counts = p.pointer(), order = p.pointer();
+    AnyPointer starts = p.pointer(), counts = p.pointer(), order = p.pointer();
     AnyTile lists = p.scalar();
     AnyTile programs = (lists + (lists_per_program - 1)) / lists_per_program;
     AnyTile first = cast(program_id(0) / programs, ElementType::i64) * lists;        // of the group
@@ -154,7 +156,11 @@ ir::Function OrderKernel::trace(const std::vector<ir::Parameter>& facts) const {
       AnyTile earlier = expand_dims(other, 0) < expand_dims(list, 1);
       place = place + sum(cast(exists && (others > count || (others == count && earlier)), ElementType::i32), 1);
     }
-    store(order + (first + place), list, list < lists);
+    AnyTile exists = list < lists;
+    AnyPointer at = order + (first + place) * 3;
+    store(at, cast(list, ElementType::i64), exists);
+    store(at + 1, cast(load(counts + (first + list), exists, 0), ElementType::i64), exists);
+    store(at + 2, load(starts + (first + list), exists, 0), exists);
   });
 }
 

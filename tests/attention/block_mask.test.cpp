@@ -155,7 +155,8 @@ TEST_CASE("rows with most tiles come first; close ones stay neighbours") {
     const BlockMask mask = create_block_mask([ids](auto, auto h, auto q, auto kv) { return q >= kv && (ids[q] == ids[kv] || h == 1); },
                                              {.heads = 3, .q_len = 3000, .kv_len = 3000, .q_block = 16, .kv_block = 16, .device = device});
     for (const TileLists* lists : {&mask.rows(), &mask.columns()}) {
-      const std::vector<i32> counts = lists->counts.to_host(), order = lists->order.to_host();
+      const std::vector<i32> counts = lists->counts.to_host();
+      const std::vector<i64> starts = lists->starts.to_host(), order = lists->order.to_host();
       const std::size_t rows = counts.size() / 3;
       for (std::size_t head = 0; head < 3; ++head) {
         std::vector<i32> expected(rows);
@@ -166,7 +167,13 @@ TEST_CASE("rows with most tiles come first; close ones stay neighbours") {
           return count ? 2 * octave + (count * 2 >= 3 << octave) : -2;
         };
         std::stable_sort(expected.begin(), expected.end(), [&](i32 a, i32 b) { return half_octave(a) > half_octave(b); });
-        CHECK(std::vector<i32>(order.begin() + head * rows, order.begin() + (head + 1) * rows) == expected);
+        for (std::size_t i = 0; i < rows; ++i) {
+          const i64* listing = &order[3 * (head * rows + i)];
+          const std::size_t row = head * rows + static_cast<std::size_t>(expected[i]);
+          CHECK(listing[0] == expected[i]);
+          CHECK(listing[1] == counts[row]);
+          CHECK(listing[2] == starts[row]);
+        }
       }
     }
   }

@@ -51,8 +51,6 @@ void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask
   const double scale = 1 / std::sqrt(static_cast<double>(s.dim));
   Arguments arguments;
   for (const TensorRef& tensor : {TensorRef(in.q), TensorRef(in.k), TensorRef(in.v), TensorRef(attended.out), TensorRef(attended.lse)}) arguments.add(tensor);
-  arguments.add(mask.rows().starts);
-  arguments.add(mask.rows().counts);
   arguments.add(mask.rows().order);
   arguments.add(mask.rows().entries, true);
   arguments.add(static_cast<float>(scale));
@@ -120,9 +118,10 @@ void check_mask_ptx(int q_block, int kv_block, std::int64_t q_len, std::int64_t 
       CHECK(a == b);
     }
 
-    const Tensor<i32> order = full<i32>(device, {2 * lists}, -1);
+    const Tensor<i64> order = full<i64>(device, {2 * lists, 3}, -1);
     const attention::OrderKernel ranking;
     Arguments ranked;
+    ranked.add(starts, true);
     ranked.add(counts, true);
     ranked.add(order, true);
     ranked.add(lists);

@@ -132,6 +132,7 @@ void build(Lowering& l, const CompileOptions& options) {
   l.warp = l.f.num_warps == 1 ? l.b.getInt32(0)
                               : call(l, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {l.b.getInt32(-1), warp, l.b.getInt32(0), l.b.getInt32(31)});
   l.b.SetInsertPoint(body);
+  prefetch_tensor_maps(l);
   lower_block(l, l.f.body());
   l.b.CreateRetVoid();
   llvm::IRBuilder<>(l.prologue).CreateBr(body);

@@ -142,6 +142,16 @@ std::vector<TensorMap> tensor_maps(const ir::Function& function) {
   return maps;
 }
 
+void prefetch_tensor_maps(Lowering& l) {
+  const auto count = static_cast<unsigned>(tensor_maps(l.f).size());
+  if (count == 0) return;
+  when(l, l.b.CreateICmpEQ(l.thread, l.b.getInt32(0)), [&] {
+    for (unsigned i = 0; i < count; ++i) {
+      assembly(l, l.b.getVoidTy(), "prefetch.tensormap [$0];", "l", {l.kernel->getArg(static_cast<unsigned>(l.kernel->arg_size()) - count + i)}, true);
+    }
+  });
+}
+
 std::int64_t barrier_bytes(const ir::Function& function, const ir::Operation& alloc_shared) {
   return alloc_shared.attributes.integer(AttributeName::barriers) == 0 ? 0 : 2 * barrier_size * function.type(alloc_shared.results[0]).stages;
 }
