@@ -346,6 +346,7 @@ TEST_CASE("shared memory and asynchronous copies") {
   CHECK(one({.opcode = Opcode::async_copy, .operands = {buffer, zero, k.parameter(0), zero}}, {Type::token()}) ==
         "[async_copy] view is view<2xf16>, got 1 offsets: must be one per axis (2)");
   CHECK(one({.opcode = Opcode::async_wait, .operands = {zero}}, {}) == "[async_wait] operand 0 is i32: must be token");
+  CHECK(one({.opcode = Opcode::turn, .attributes = {{AttributeName::kind, std::string("skip")}}}, {}) == "[turn] kind is \"skip\": must be open, take, pass or close");
   CHECK(one({.opcode = Opcode::product_wait, .operands = {zero}}, {Type::scalar(ElementType::i32)}) == "[product_wait] operand is i32: must be the result of a dot with async, or of a loop that carries one");
   CHECK(one({.opcode = Opcode::ring_wait, .operands = {buffer, zero}}, {}) ==
         "[ring_wait] buffer has no barriers: must come from alloc_shared with barriers");

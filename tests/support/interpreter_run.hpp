@@ -175,6 +175,7 @@ inline void Interpreter::run_operation(const Op& op) {
     case Opcode::shared_store:
     case Opcode::async_copy: return run_shared(op);
     case Opcode::async_wait: return land_copies(static_cast<std::size_t>(op.attributes.integer(Attribute::pending)));
+    case Opcode::turn:
     case Opcode::barrier: return;
     case Opcode::product_wait:
       if (!op.results.empty()) result(op) = operand(op, 0);

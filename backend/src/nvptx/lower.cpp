@@ -252,6 +252,7 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
     case Opcode::atomic_cas: return lower_atomic(l, operation);
     case Opcode::dot: return lower_dot(l, operation);
     case Opcode::product_wait: return lower_product_wait(l, operation);
+    case Opcode::turn: return lower_turn(l, operation);
     case Opcode::reduce: return lower_reduce(l, operation);
     case Opcode::for_:
     case Opcode::while_:

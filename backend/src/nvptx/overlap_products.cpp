@@ -9,7 +9,8 @@
 //                                                 sum = dot(p, .., a)
 //
 // The second product is an iteration late; what it adds to (a, such as a rescaled accumulator) and its operand p are carried.
-// Rings that only the second product reads are waited for and released with it, a turn late too.
+// Rings that only the second product reads are waited for and released with it, a turn late too. Two warpgroups start their
+// products in turn (ping-pong), so that one exponentiates while the other multiplies.
 //
 // A loop with one product that only sums up keeps it in flight from iteration to iteration: the next one is started before the
 // last is waited for, and rings are released a turn late.
@@ -324,6 +325,8 @@ class Overlap {
     return done;
   }
 
+  void turn(BlockId block, const char* kind) { f_.append(block, {Opcode::turn, {}, {}, {}, {{AttributeName::kind, std::string(kind)}}, location_}, {}); }
+
   // ---- the transformation
   /// The body's operations that are neither late nor wait for the sum, from `begin` on up to `end`.
   template <class Accept> void copy_some(BlockId block, Values& names, Accept accept) {
@@ -415,12 +418,18 @@ class Overlap {
     names.erase(operand.index);
     const auto first_at = std::find(body_operations_.begin(), body_operations_.end(), first_);
     auto before_first = [&](OperationId id) { return std::find(body_operations_.begin(), first_at + 1, id) != first_at + 1; };
-    copy_some(body, names, [&](OperationId id) { return is_early(id) && before_first(id); });
+    const auto wait_at = std::find_if(body_operations_.begin(), first_at, [&](OperationId id) { return f_.operation(id).opcode == Opcode::ring_wait; });
+    const bool in_turn = f_.num_warps == 8 && wait_at != first_at;
+    copy_some(body, names, [&](OperationId id) {
+      if (in_turn && id == *wait_at) turn(body, "take");   // not between an operand's read and its product
+      return is_early(id) && before_first(id);
+    });
     const Value scores = names[f_.operation(first_).results[0].index];
     f_.operation(f_.definition(scores).operation).attributes.set(AttributeName::async, std::int64_t{1});
     const Value index_before = arithmetic(body, Opcode::sub, index, number(body, stride));
     const Value turn_before = arithmetic(body, Opcode::sub, renamed(names, turn_), number(body, 1));
     const Value product = second_product(body, names, names[sum.index], held, index_before, turn_before, true);
+    if (in_turn) turn(body, "pass");
     names[f_.operation(first_).results[0].index] = wait(body, scores, 1);
     copy_some(body, names, [&](OperationId id) { return is_early(id) && !before_first(id); });
     names[sum.index] = wait(body, product, 0);
@@ -430,9 +439,12 @@ class Overlap {
 
     std::vector<Value> operands{arithmetic(some, Opcode::add, lower, number(some, stride)), upper, step};
     operands.insert(operands.end(), initial.begin(), initial.end());
+    if (in_turn) turn(some, "open");
     const OperationId rest = f_.append(some, {Opcode::for_, std::move(operands), {}, {body}, loop.attributes, location_}, types);
     std::vector<Value> results = f_.operation(rest).results;
     for (std::size_t i = 0; i < results.size(); ++i) keep_layout(like[i], results[i]);
+
+    if (in_turn) turn(some, "close");
 
     // The last second product.
     const Value last = arithmetic(some, Opcode::div, arithmetic(some, Opcode::sub, arithmetic(some, Opcode::sub, upper, lower), number(some, 1)), number(some, stride));

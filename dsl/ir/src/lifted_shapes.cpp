@@ -230,6 +230,7 @@ Lifting lifting(Opcode opcode) {
     case Opcode::async_wait:
     case Opcode::barrier:
     case Opcode::product_wait:
+    case Opcode::turn:
     case Opcode::bulk_copy:
     case Opcode::ring_start:
     case Opcode::ring_wait:

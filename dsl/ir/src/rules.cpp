@@ -126,6 +126,8 @@ std::string rule_of(const Rule& rule) {
       return "";
     case Opcode::product_wait:
       return product_wait_rule(rule);
+    case Opcode::turn:
+      return turn_rule(rule);
     case Opcode::bulk_copy:
       return bulk_copy_rule(rule);
     case Opcode::ring_start:

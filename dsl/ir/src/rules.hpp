@@ -80,6 +80,7 @@ std::string shared_store_rule(const Rule& rule);
 std::string async_copy_rule(const Rule& rule);
 std::string async_wait_rule(const Rule& rule);
 std::string product_wait_rule(const Rule& rule);
+std::string turn_rule(const Rule& rule);
 std::string bulk_copy_rule(const Rule& rule);
 std::string ring_start_rule(const Rule& rule);
 std::string ring_wait_rule(const Rule& rule);

@@ -128,6 +128,12 @@ std::string product_wait_rule(const Rule& rule) {
   return pending >= 0 ? "" : rule.broken("pending is ", pending, ": must be at least 0");
 }
 
+std::string turn_rule(const Rule& rule) {
+  const std::string_view kind = rule.operation.attributes.string(AttributeName::kind);
+  if (kind == "open" || kind == "take" || kind == "pass" || kind == "close") return "";
+  return rule.broken("kind is \"", kind, "\": must be open, take, pass or close");
+}
+
 std::string bulk_copy_rule(const Rule& rule) {
   if (rule.operands() < 3) return rule.broken("takes a buffer, a turn, a view and its offsets; got ", rule.operands(), " operands");
   if (std::string wrong = wrong_ring_and_turn(rule); !wrong.empty()) return wrong;
