@@ -56,7 +56,7 @@ TEST_CASE("the inner loop on a GPU: a ring that nobody meets at, a select per ma
     for (std::size_t at = ptx.find(word); at != std::string::npos; at = ptx.find(word, at + 1)) ++n;
     return n;
   };
-  CHECK(count("bar.sync") == 1);               // once the rings' barriers are made: none in the loop
+  CHECK(count("bar.sync \t0;") == 1);          // all threads meet once, when the rings' barriers are made: never in the loop
   CHECK(count("cp.async.cg") == 0);
   CHECK(count("fence.proxy.async") == 0);      // no thread writes what wgmma reads
   CHECK(count("vote.sync.any") == 2);          // the loop's body is there twice: its first iteration has no product to overlap with
