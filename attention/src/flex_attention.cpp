@@ -38,9 +38,16 @@ AttentionConfig configure(const AttentionShape& shape, const Target& target, con
 
 const KernelFamily& family_of(const ForwardKernel& kernel) {
   static auto& families = *new KernelFamilies<ForwardKernel>;      // lives as long as the process: kernels may run until its end
-  return families.get(kernel, [&] {
+  thread_local struct {
+    ForwardKernel kernel;
+    const KernelFamily* family = nullptr;
+  } last;
+  if (last.family && last.kernel == kernel) return *last.family;
+  last.family = &families.get(kernel, [&] {
     return KernelFamily("flex_attention", kernel.signature(), [kernel](const std::vector<ir::Parameter>& facts) { return kernel.trace(facts); });
   });
+  last.kernel = kernel;
+  return *last.family;
 }
 
 ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& options, const Target& target) {
@@ -59,13 +66,16 @@ ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& optio
 
 /// (batch, heads, length, dim) with the query's order of strides and unit stride along the last axis.
 TensorRef output_like(const ir::TensorHandle& query, std::int64_t value_dim) {
+  const Device device = TensorRef(query).device();
+  if (query.strides[0] >= query.strides[1] && query.strides[1] >= query.strides[2])
+    return empty(query.element, device, {query.sizes[0], query.sizes[1], query.sizes[2], value_dim});
   std::vector<int> order = {0, 1, 2};
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return query.strides[a] > query.strides[b]; });
   TensorShape shape;
   std::vector<int> back(4, 3);
   for (int i = 0; i < 3; ++i) shape.push_back(query.sizes[order[i]]), back[order[i]] = i;
   shape.push_back(value_dim);
-  return empty(query.element, TensorRef(query).device(), shape).permute(back);
+  return empty(query.element, device, shape).permute(back);
 }
 
 /// How many heads (of all batches) share the device at a time. Rows of a block mask differ in work: over many heads the longest
@@ -97,7 +107,9 @@ AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef
   if (kernel.return_lse) result.lse = empty(ElementType::f32, device, rows);
   if (kernel.return_max_scores) result.max_scores = empty(ElementType::f32, device, rows);
 
-  std::vector<Argument> arguments = {Argument(query), Argument(key), Argument(value), Argument(result.out)};
+  std::vector<Argument> arguments;
+  arguments.reserve(16);
+  for (const TensorRef* tensor : {&query, &key, &value, static_cast<const TensorRef*>(&result.out)}) arguments.emplace_back(*tensor);
   if (kernel.return_lse) arguments.emplace_back(result.lse);
   if (kernel.return_max_scores) arguments.emplace_back(result.max_scores);
   if (mask) {
