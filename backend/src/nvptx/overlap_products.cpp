@@ -328,7 +328,7 @@ class Overlap {
   void turn(BlockId block, const char* kind) { f_.append(block, {Opcode::turn, {}, {}, {}, {{AttributeName::kind, std::string(kind)}}, location_}, {}); }
 
   // ---- the transformation
-  /// The body's operations that are neither late nor wait for the sum, from `begin` on up to `end`.
+  /// Copies the body's operations that `accept` picks, in order.
   template <class Accept> void copy_some(BlockId block, Values& names, Accept accept) {
     for (OperationId id : body_operations_) {
       if (accept(id)) copy(id, block, names);
