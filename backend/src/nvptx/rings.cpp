@@ -90,6 +90,8 @@ void lower_start(Lowering& l, const ir::Operation& operation) {
     }
     assembly(l, l.b.getVoidTy(), "fence.mbarrier_init.release.cluster;", "", {}, true);   // also for the copy engine
   });
+  // The stages' bytes may have been somebody's scratch space: those writes come before the copy engine's.
+  if (!l.async_proxy) assembly(l, l.b.getVoidTy(), "fence.proxy.async.shared::cta;", "", {}, true);
   barrier(l);
   when(l, first_thread, [&] { lower_block(l, operation.blocks[0]); });
 }
