@@ -34,8 +34,9 @@ Limits limits_of(const AttentionShape& shape, const Target& target) {
   // Measured on an H200 (docs/performance.md), but for targets with little shared memory.
   if (multiplies_in_warpgroups(shape, target)) {
     // Three warpgroups of 64 rows keep the matrix units busier than two, where the rows of a block can be shared out so.
-    if (dim <= 128 && shape.q_block % 192 == 0) return {192, 128, 12, 2};
-    return dim > 128 ? Limits{128, 64, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 128, 4, 2};
+    // Narrow steps leave registers for both products at once.
+    if (dim <= 128 && shape.q_block % 192 == 0) return dim > 64 ? Limits{192, 80, 12, 3} : Limits{192, 128, 12, 3};
+    return dim > 128 ? Limits{128, 80, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 128, 4, 2};
   }
   // Without warpgroups, four warps of 32 rows read each key and value tile half as often as eight
   // of 16, and two such programs share a multiprocessor; larger head dims have no registers for that.

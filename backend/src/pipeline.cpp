@@ -72,12 +72,37 @@ template <class Step> auto guarded(std::string_view name, bool may_refuse, const
   }
 }
 
+/// One stage less in the loop that wants most; false where none has a stage to spare.
+bool take_a_stage(ir::Function& function) {
+  ir::Operation* most = nullptr;
+  std::int64_t stages = 1;
+  for (std::uint32_t i = 0; i < function.operation_count(); ++i) {
+    ir::Operation& operation = function.operation({i});
+    const std::int64_t wanted = operation.opcode == ir::Opcode::for_ ? operation.attributes.integer(ir::AttributeName::stages, 1) : 1;
+    if (wanted > stages) most = &operation, stages = wanted;
+  }
+  if (most) most->attributes.set(ir::AttributeName::stages, stages - 1);
+  return most != nullptr;
+}
+
 ir::Function run_passes(const ir::Function& traced, const Target& target, Stages& stages) {
+  stages.restart();
   ir::Function function = stages.after("traced", traced);
   for (const Pass& pass : passes_for(target)) {
     function = stages.after(pass.name, guarded(pass.name, pass.may_refuse, function, stages, [&] { return pass.run(function, target); }));
   }
   return function;
+}
+
+/// The passes, again with fewer stages where those that were asked for leave too little shared memory for the rest.
+ir::Function schedule(ir::Function traced, const Target& target, Stages& stages) {
+  for (;;) {
+    try {
+      return run_passes(traced, target, stages);
+    } catch (const OutOfSharedMemory&) {
+      if (!take_a_stage(traced)) throw;
+    }
+  }
 }
 
 void lower(const ir::Function& scheduled, const CompileOptions& options, const Stages& stages, CompiledKernel& kernel) {
@@ -139,7 +164,7 @@ void check_input(const ir::Function& function) {
 CompiledKernel compile(const ir::Function& function, const Target& target, const CompileOptions& options) {
   backend::check_input(function);
   backend::Stages stages(function, target, options);
-  const ir::Function scheduled = backend::run_passes(function, target, stages);
+  const ir::Function scheduled = backend::schedule(function, target, stages);
 
   CompiledKernel kernel;
   kernel.kernel_name = function.name;

@@ -19,6 +19,8 @@ class Stages {
   /// Folders that the options leave empty come from FLEXTILE_DUMP and FLEXTILE_REPLACE.
   Stages(const ir::Function& traced, const Target& target, const CompileOptions& options);
 
+  /// Forgets what it has taken: the passes start anew.
+  void restart() { stages_.clear(), count_ = 0; }
   /// Takes the IR after a pass: verifies, keeps, writes and replaces it. Throws InternalError that names the pass and the
   /// file with the IR where a pass broke it, CompileError where an edited file is wrong.
   ir::Function after(std::string_view pass, ir::Function function);

@@ -98,7 +98,7 @@ ir::Function allocate_shared(const ir::Function& function, const Target& target)
   }
   const std::int64_t needed = shared_memory_bytes(result), most = shared_memory_limit(target);
   if (needed > most) {
-    throw CompileError("flextile: compile error in kernel \"" + function.name + "\"\n  [shared memory] the kernel needs " + std::to_string(needed) +
+    throw OutOfSharedMemory("flextile: compile error in kernel \"" + function.name + "\"\n  [shared memory] the kernel needs " + std::to_string(needed) +
                        " bytes per program, " + target.name() + " has " + std::to_string(most) + "; use smaller tiles or fewer stages");
   }
   return result;

@@ -33,13 +33,13 @@ using ir::OperationId;
 using ir::Type;
 using ir::Value;
 
-constexpr std::int64_t scratch_reserve = 4096;   // bytes that other operations are left
+constexpr std::int64_t alignment = 1024;         // of a buffer; its barriers lie behind it
 constexpr int most_box_rows = 256;               // of the copy engine
 constexpr std::int64_t most_stages = 8;
 
 class BulkLoads : TileCopies {
  public:
-  BulkLoads(const Function& source, std::int64_t most_shared) : TileCopies(source), free_bytes_(most_shared - scratch_reserve) {}
+  BulkLoads(const Function& source, std::int64_t most_shared) : TileCopies(source), free_bytes_(most_shared) {}
 
   Function run() {
     const Order operations = f_.block(f_.body()).operations;
@@ -76,7 +76,7 @@ class BulkLoads : TileCopies {
     stages_ = std::min(loop.attributes.integer(AttributeName::stages), most_stages);
     if (std::string wrong = plan_rings(body); !wrong.empty()) return wrong;
     plan_single_tiles(loop_id);
-    std::int64_t single = 0, stage = 0;
+    std::int64_t single = alignment * static_cast<std::int64_t>(single_.size() + rings_.size()), stage = 0;
     for (const Copied& copied : single_) single += bytes(copied);
     for (const Copied& copied : rings_) stage += bytes(copied);
     stages_ = std::min(stages_, (free_bytes_ - single) / stage);
@@ -130,7 +130,7 @@ class BulkLoads : TileCopies {
 
   std::int64_t bytes(const Copied& copied) const {
     const Type& type = f_.type(f_.operation(copied.load).results[0]);
-    return type.elements() * byte_size(type.element) + 1024;   // and its barriers, up to the next buffer
+    return type.elements() * byte_size(type.element);
   }
 
   // ---- the transformation

@@ -1,5 +1,6 @@
 // for, while and if as LLVM blocks; carried values become phis, one per register.
 #include "nvptx/lowering.hpp"
+#include "nvptx/turns.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
 
@@ -71,11 +72,13 @@ void lower_for(Lowering& l, const ir::Operation& operation) {
   known_here(l, arguments);
   index->addIncoming(lower, before);
   feed(l, carried, operation.operands, 3, before);
+  open_loop(l, operation, before, body);
   lower_block(l, body_id);
   const std::vector<ir::Value> yielded = l.block_results;
   llvm::Value* next = l.b.CreateAdd(index, step, "", false, is_signed);
   llvm::BasicBlock* latch = l.b.GetInsertBlock();
   keep_rolled(l, l.b.CreateCondBr(in_range(next), body, after));
+  close_loop(l, latch);
   index->addIncoming(next, latch);
   feed(l, carried, yielded, 0, latch);
 

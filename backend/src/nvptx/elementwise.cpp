@@ -6,6 +6,7 @@
 #include <flextile/ir/error.hpp>
 
 #include "nvptx/lowering.hpp"
+#include "nvptx/turns.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"   // lower_operation sends here what is listed; the rest is a fault that throws
 
@@ -217,6 +218,10 @@ void lower_elementwise(Lowering& l, const ir::Operation& operation) {
   const int count = register_count(layout_of(l, result));
   const ElementType to = l.type(result).element;
   Registers& out = l.of(result);
+  if (llvm::Value* remainder = counted_remainder(l, operation)) {
+    out = {remainder};
+    return;
+  }
   out.resize(count);
   if (operation.opcode == Opcode::cast && is_small_float(to) && l.type(operation.operands[0]).element == ElementType::f32 && count % 2 == 0) {
     const Registers& in = l.of(operation.operands[0]);   // two at a time: cvt.rn.bf16x2.f32

@@ -3,6 +3,7 @@
 // A tile value becomes one LLVM value per register of its layout; a scalar becomes one. All threads run the same code;
 // what differs is the thread's coordinate, which comes from the layout's lane and warp digits.
 #pragma once
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -49,6 +50,22 @@ struct CopySource {
   llvm::Value* rows = nullptr;    // how many rows have that chunk
 };
 
+/// A turn's stage and phase in a loop (turns.hpp).
+struct Counter {
+  ir::Value root;                              // what counts up by one
+  int stages = 1;
+  std::int64_t shift = 0;                      // the counter is of root + shift
+  llvm::PHINode* stage = nullptr;
+  llvm::PHINode* parity = nullptr;
+  llvm::Value* start = nullptr;                // root + shift in the first iteration
+};
+struct OpenLoop {
+  const ir::Operation* operation;
+  llvm::BasicBlock* before;
+  llvm::BasicBlock* body;
+  std::deque<Counter> counters;
+};
+
 class SourceLines;
 
 struct Lowering {
@@ -71,6 +88,7 @@ struct Lowering {
   std::map<std::vector<int>, CopyThread> copy_threads = {};
   std::map<std::vector<std::uint32_t>, CopySource> copy_sources = {};
   bool async_proxy = false;                    // wgmma reads what threads wrote to shared memory
+  std::vector<OpenLoop> loops = {};            // whose body is being lowered
   SourceLines* lines = nullptr;                // null: no line information
   std::vector<ir::Value> block_results = {};   // operands of the terminator that was lowered last
 

@@ -4,8 +4,12 @@
 #include <vector>
 
 #include <flextile/backend/compile.hpp>
+#include <flextile/ir/error.hpp>
 
 namespace flextile::backend {
+
+/// The tiles in flight leave too little shared memory for the rest of the kernel: fewer stages may do.
+class OutOfSharedMemory : public CompileError { using CompileError::CompileError; };
 
 ir::Function select_matmul(const ir::Function& function, const Target& target);
 ir::Function bulk_loads(const ir::Function& function, const Target& target);

@@ -8,9 +8,10 @@
 //                                                     wait for sum;  a = g(sum, ..)
 //                                                 sum = dot(p, .., a)
 //
-// The second product is an iteration late; what it adds to (a, such as a rescaled accumulator) and its operand p are carried.
-// Rings that only the second product reads are waited for and released with it, a turn late too. Two warpgroups start their
-// products in turn (ping-pong), so that one exponentiates while the other multiplies.
+// The second product is an iteration late; its operand p and what g needs (such as a factor per row) are carried. Where g needs
+// more than a few numbers per thread, a is computed behind the wait for sum instead, and carried. Rings that only the second
+// product reads are waited for and released with it, a turn late too. Warpgroups start their products in turn (ping-pong), so
+// that one exponentiates while another multiplies.
 //
 // A loop with one product that only sums up keeps it in flight from iteration to iteration: the next one is started before the
 // last is waited for, and rings are released a turn late.
@@ -18,6 +19,7 @@
 #include <map>
 #include <set>
 
+#include "nvptx/layouts.hpp"
 #include "nvptx/nvptx.hpp"
 #include "nvptx/wgmma.hpp"
 
@@ -36,9 +38,13 @@ using ir::OperationId;
 using ir::Type;
 using ir::Value;
 
-/// Registers of a thread that sums and operands of both products may take together. Twelve warps have too few each, and overlap
-/// by themselves.
-constexpr std::int64_t most_registers = 200;
+/// Registers of a thread beside the sums and operands of both products.
+constexpr std::int64_t other_registers = 40;
+constexpr std::int64_t most_carried = 8;   // registers for what the update of the sum needs of the iteration before
+
+std::int64_t registers_per_thread(const Function& function) {
+  return std::min<std::int64_t>(255, 65536 / (32 * function.num_warps) / 8 * 8);
+}
 
 class Overlap {
  public:
@@ -62,6 +68,7 @@ class Overlap {
     body_ = loop.blocks[0];
     late_.clear();
     update_.clear();
+    cast_ = {};
     std::vector<OperationId> dots;
     for (OperationId id : f_.block(body_).operations) {
       const Operation& operation = f_.operation(id);
@@ -73,7 +80,9 @@ class Overlap {
     if (dots.size() != 2 || !step || step->opcode != Opcode::constant) return false;
     first_ = dots[0];
     second_ = dots[1];
-    return carries_sums(loop) && find_late_operations() && find_update() && has_registers();
+    if (!carries_sums(loop) || !find_late_operations() || !find_update() || !has_registers()) return false;
+    find_needs();
+    return true;
   }
 
   /// The second product's result is only carried into the next iteration.
@@ -156,7 +165,7 @@ class Overlap {
     // The operand's last conversion waits too: until then the old operand is in use.
     const ir::OperationId cast = f_.definition(f_.operation(second_).operands[0]).operation;
     if (!cast || f_.definition(f_.operation(second_).operands[0]).block != body_ || users(f_.operation(second_).operands[0]) != 1) return false;
-    if (f_.operation(cast).opcode == Opcode::cast) update_.insert(cast.index);
+    if (f_.operation(cast).opcode == Opcode::cast) cast_ = cast;
     const Operation& yield = f_.operation(f_.block(body_).operations.back());
     for (std::size_t i = 0; i < yield.operands.size(); ++i) {
       if (i != slot_ && values.contains(yield.operands[i].index)) return false;
@@ -164,11 +173,44 @@ class Overlap {
     return f_.definition(addend).block == body_ && values.contains(addend.index) && f_.layout_of(addend) == f_.layout_of(f_.operation(second_).results[0]);
   }
 
+  /// What the update takes from the rest of the iteration, seen through operations that cost nothing: it can be carried into the
+  /// next where it is little.
+  void find_needs() {
+    needs_.clear();
+    repeated_.clear();
+    std::vector<Value> open;
+    auto look_at = [&](const Operation& operation) { open.insert(open.end(), operation.operands.begin(), operation.operands.end()); };
+    for (std::uint32_t id : update_) look_at(f_.operation(OperationId{id}));
+    const Value sum = f_.block(body_).arguments[1 + slot_];
+    while (!open.empty()) {
+      const Value value = open.back();
+      open.pop_back();
+      const OperationId id = f_.definition(value).operation;
+      if (f_.definition(value).block != body_ || value == sum || (id && (update_.contains(id.index) || repeated_.contains(id.index)))) continue;
+      if (id && costs_nothing(f_.operation(id))) {
+        repeated_.insert(id.index);
+        look_at(f_.operation(id));
+      } else if (std::find(needs_.begin(), needs_.end(), value) == needs_.end()) {
+        needs_.push_back(value);
+      }
+    }
+    std::int64_t registers = 0;
+    for (Value need : needs_) {
+      if (!f_.definition(need).operation) registers = most_carried;   // of an argument the iteration before has another
+      registers += f_.type(need).has_shape() && f_.type(need).rank > 0 ? register_count(f_.layouts[f_.layout_of(need)]) : 1;
+    }
+    update_first_ = registers <= most_carried;
+  }
+
+  static bool costs_nothing(const Operation& operation) {
+    return operation.opcode == Opcode::broadcast || operation.opcode == Opcode::expand_dims || operation.opcode == Opcode::unlikely || operation.opcode == Opcode::constant;
+  }
+
   bool has_registers() const {
     const Operation &first = f_.operation(first_), &second = f_.operation(second_);
-    const std::int64_t threads = 32 * f_.num_warps;
+    const std::int64_t threads = 32 * f_.num_warps, most = registers_per_thread(f_) - other_registers;
     const Type &s = f_.type(first.results[0]), &sum = f_.type(second.results[0]), &p = f_.type(second.operands[0]);
-    return s.extents[0] == sum.extents[0] && f_.num_warps <= 8 && (s.elements() + sum.elements() + p.elements() / 2) / threads <= most_registers;
+    return s.extents[0] == sum.extents[0] && (s.elements() + sum.elements() + p.elements() / 2) / threads <= most;
   }
 
   int users(Value value) const {
@@ -334,7 +376,13 @@ class Overlap {
       if (accept(id)) copy(id, block, names);
     }
   }
-  bool is_early(OperationId id) const { return !late_.contains(id.index) && !update_.contains(id.index) && !ir::has(f_.operation(id).opcode, ir::terminator); }
+  bool is_release(OperationId id) const { return f_.operation(id).opcode == Opcode::ring_release; }
+  bool is_early(OperationId id) const { return !is_release(id) && !late_.contains(id.index) && !update_.contains(id.index) && id != cast_ && !ir::has(f_.operation(id).opcode, ir::terminator); }
+  /// What the second product adds to, from the sum and needs that `names` holds.
+  Value update(BlockId block, Values& names) {
+    copy_some(block, names, [&](OperationId id) { return update_.contains(id.index) || repeated_.contains(id.index); });
+    return renamed(names, f_.operation(second_).operands[2]);
+  }
 
   /// Waits for the second product's operands of `turn`, whose index is `index`, and starts or does it.
   Value second_product(BlockId block, Values& names, Value sum, Value operand, Value index, Value turn, bool async) {
@@ -374,12 +422,18 @@ class Overlap {
     }
   }
 
-  /// Yields of the body with the sum's slot holding what the late product will add to, and the late operand behind them.
-  std::vector<Value> carried(const Values& names) const {
+  /// Yields of the body with `sum` in the sum's slot; behind them the late operand and what the update needs.
+  std::vector<Value> carried(const Values& names, Value sum) const {
     std::vector<Value> values = f_.operation(body_operations_.back()).operands;
-    values[slot_] = f_.operation(second_).operands[2];
-    values.push_back(f_.operation(second_).operands[0]);
+    for (Value extra : carried_beside()) values.push_back(extra);
     for (Value& value : values) value = renamed(names, value);
+    values[slot_] = sum;
+    return values;
+  }
+
+  std::vector<Value> carried_beside() const {
+    std::vector<Value> values{f_.operation(second_).operands[0]};
+    if (update_first_) values.insert(values.end(), needs_.begin(), needs_.end());
     return values;
   }
 
@@ -393,49 +447,58 @@ class Overlap {
     const std::vector<Value> arguments = f_.block(body_).arguments;
     const Value operand = f_.operation(second_).operands[0];
 
+    const Value sum = arguments[1 + slot_];
+    auto cast = [&](BlockId block, Values& names) {
+      if (cast_) copy(cast_, block, names);
+    };
+
     // The first iteration.
     const BlockId some = f_.add_block();
     Values names{{index_.index, lower}};
     for (std::size_t i = 1; i < arguments.size(); ++i) names[arguments[i].index] = loop.operands[2 + i];
     copy_some(some, names, [&](OperationId id) { return is_early(id); });
-    copy_some(some, names, [&](OperationId id) { return update_.contains(id.index); });
-    std::vector<Value> initial = carried(names);
+    cast(some, names);
+    copy_some(some, names, [&](OperationId id) { return is_release(id) && !late_.contains(id.index); });
+    std::vector<Value> initial = carried(names, update_first_ ? names[sum.index] : update(some, names));
 
     // The loop from the second on.
     const BlockId body = f_.add_block();
     names = {{index_.index, f_.add_argument(body, f_.type(index_))}};
     std::vector<Type> types;
     std::vector<Value> like(arguments.begin() + 1, arguments.end());
-    like.push_back(operand);
-    Value held;
+    for (Value extra : carried_beside()) like.push_back(extra);
     for (Value each : like) {
       types.push_back(f_.type(each));
-      held = f_.add_argument(body, types.back());
-      keep_layout(each, held);
-      names[each.index] = held;
+      names[each.index] = f_.add_argument(body, types.back());
+      keep_layout(each, names[each.index]);
     }
-    const Value sum = arguments[1 + slot_], index = names[index_.index];
+    const Value index = names[index_.index], held = names[operand.index];
     names.erase(operand.index);
     const auto first_at = std::find(body_operations_.begin(), body_operations_.end(), first_);
     auto before_first = [&](OperationId id) { return std::find(body_operations_.begin(), first_at + 1, id) != first_at + 1; };
     const auto wait_at = std::find_if(body_operations_.begin(), first_at, [&](OperationId id) { return f_.operation(id).opcode == Opcode::ring_wait; });
-    const bool in_turn = f_.num_warps == 8 && wait_at != first_at;
-    copy_some(body, names, [&](OperationId id) {
+    const bool in_turn = f_.num_warps >= 8 && wait_at != first_at;
+    Values before = names;   // what the iteration before has left
+    for (OperationId id : body_operations_) {
+      if (!is_early(id) || !before_first(id)) continue;
+      copy(id, body, names);
       if (in_turn && id == *wait_at) turn(body, "take");   // not between an operand's read and its product
-      return is_early(id) && before_first(id);
-    });
+    }
     const Value scores = names[f_.operation(first_).results[0].index];
     f_.operation(f_.definition(scores).operation).attributes.set(AttributeName::async, std::int64_t{1});
+    const Value addend = update_first_ ? update(body, before) : before[sum.index];
     const Value index_before = arithmetic(body, Opcode::sub, index, number(body, stride));
     const Value turn_before = arithmetic(body, Opcode::sub, renamed(names, turn_), number(body, 1));
-    const Value product = second_product(body, names, names[sum.index], held, index_before, turn_before, true);
+    const Value product = second_product(body, names, addend, held, index_before, turn_before, true);
     if (in_turn) turn(body, "pass");
     names[f_.operation(first_).results[0].index] = wait(body, scores, 1);
     copy_some(body, names, [&](OperationId id) { return is_early(id) && !before_first(id); });
     names[sum.index] = wait(body, product, 0);
+    cast(body, names);
+    // Last of all, where the warp that fills the stages again keeps nobody waiting.
+    copy_some(body, names, [&](OperationId id) { return is_release(id) && !late_.contains(id.index); });
     release(body);
-    copy_some(body, names, [&](OperationId id) { return update_.contains(id.index); });
-    f_.append(body, {Opcode::yield, carried(names), {}, {}, {}, location_}, {});
+    f_.append(body, {Opcode::yield, carried(names, update_first_ ? names[sum.index] : update(body, names)), {}, {}, {}, location_}, {});
 
     std::vector<Value> operands{arithmetic(some, Opcode::add, lower, number(some, stride)), upper, step};
     operands.insert(operands.end(), initial.begin(), initial.end());
@@ -449,9 +512,12 @@ class Overlap {
     // The last second product.
     const Value last = arithmetic(some, Opcode::div, arithmetic(some, Opcode::sub, arithmetic(some, Opcode::sub, upper, lower), number(some, 1)), number(some, stride));
     const Value last_index = arithmetic(some, Opcode::add, lower, arithmetic(some, Opcode::mul, last, number(some, stride)));
+    Values after;
+    for (std::size_t i = 0; i < like.size(); ++i) after[like[i].index] = results[i];
+    const Value last_addend = update_first_ ? update(some, after) : results[slot_];
     Values none;
-    results[slot_] = second_product(some, none, results[slot_], results.back(), last_index, last, false);
-    results.pop_back();
+    results[slot_] = second_product(some, none, last_addend, after[operand.index], last_index, last, false);
+    results.resize(arguments.size() - 1);
     f_.append(some, {Opcode::yield, results, {}, {}, {}, location_}, {});
 
     const BlockId nothing = f_.add_block();
@@ -480,6 +546,10 @@ class Overlap {
   Value index_, turn_;
   std::int64_t stages_ = 1;                    // of the ring that the second product reads
   std::set<std::uint32_t> late_, update_;      // operations of the body
+  std::set<std::uint32_t> repeated_;           // what costs nothing: for the update once more
+  std::vector<Value> needs_;                   // of the body, by the update
+  bool update_first_ = false;                  // in the next iteration, while its first product runs
+  OperationId cast_;                           // the operand's last conversion
   std::vector<OperationId> body_operations_;
   Values late_names_;                          // what the late operations' copies are called
   ir::Location location_;

@@ -1,5 +1,6 @@
 // A stage has two mbarriers. Full: one arrival, which announces the bytes, and the bytes; its phase ends when they have landed.
-// Empty: an arrival of each warp; the one that completes the phase knows that everybody has read the stage, and fills it again.
+// Empty: an arrival of each warp; when all have read the stage, the last warp fills it again. Where warpgroups multiply in turn
+// the last one is the last to be done with a stage anyway, and its warp hardly waits.
 #include "nvptx/rings.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <flextile/ir/error.hpp>
 
 #include "nvptx/shared.hpp"
+#include "nvptx/turns.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
 
@@ -40,17 +42,7 @@ TensorMap tensor_map_of(const ir::Function& function, const ir::Operation& bulk_
   return map;
 }
 
-/// A turn's stage, and the parity of its phase.
-struct Slot {
-  Value* stage;
-  Value* parity;
-};
-
-Slot slot_of(Lowering& l, const ir::Operation& operation) {
-  Value* turn = l.scalar(operation.operands[1]);
-  Value* stages = l.b.getInt32(l.type(operation.operands[0]).stages);
-  return {l.b.CreateURem(turn, stages), l.b.CreateAnd(l.b.CreateUDiv(turn, stages), l.b.getInt32(1))};
-}
+Slot slot_of(Lowering& l, const ir::Operation& operation) { return slot_of(l, operation.operands[1], l.type(operation.operands[0]).stages); }
 
 Value* address(Lowering& l, Value* pointer) { return l.b.CreatePtrToInt(pointer, l.b.getInt32Ty()); }
 
@@ -70,16 +62,19 @@ void wait(Lowering& l, Value* barrier, Value* parity) {
            "r,r", {barrier, parity}, true);
 }
 
-/// Arrives; true in a thread whose arrival was the last that the phase needed.
-Value* arrive_last(Lowering& l, Value* barrier) {
-  Value* pending = assembly(l, l.b.getInt32Ty(),
-                            "{\n\t.reg .b64 %state;\n\tmbarrier.arrive.shared::cta.b64 %state, [$1];\n\tmbarrier.pending_count.b64 $0, %state;\n\t}", "=r,r", {barrier}, true);
-  return l.b.CreateICmpEQ(pending, l.b.getInt32(1));
+/// One lane of each warp arrives, without a branch: the assembler keeps what a warp agrees on in uniform registers only where
+/// its lanes stay together.
+void arrive_once_per_warp(Lowering& l, Value* barrier) {
+  assembly(l, l.b.getVoidTy(), "{\n\t.reg .pred %first;\n\tsetp.eq.u32 %first, $1, 0;\n\t@%first mbarrier.arrive.shared::cta.b64 _, [$0];\n\t}", "r,r", {barrier, l.lane}, true);
 }
 
+/// True in one lane; all lanes of the warp must be there.
+Value* elected(Lowering& l) { return l.b.CreateExtractValue(call(l, llvm::Intrinsic::nvvm_elect_sync, {l.b.getInt32(-1)}), 1); }
+
 void lower_start(Lowering& l, const ir::Operation& operation) {
-  Value* first_thread = l.b.CreateICmpEQ(l.thread, l.b.getInt32(0));
-  when(l, first_thread, [&] {
+  Value* first_warp = l.b.CreateICmpEQ(l.warp, l.b.getInt32(0));
+  auto in_one_thread = [&](auto body) { when(l, first_warp, [&] { when(l, elected(l), body); }); };
+  in_one_thread([&] {
     for (ir::Value buffer : operation.operands) {
       for (int stage = 0; stage < l.type(buffer).stages; ++stage) {
         for (const Barrier which : {Barrier::full, Barrier::empty}) {
@@ -93,17 +88,16 @@ void lower_start(Lowering& l, const ir::Operation& operation) {
   // The stages' bytes may have been somebody's scratch space: those writes come before the copy engine's.
   if (!l.async_proxy) assembly(l, l.b.getVoidTy(), "fence.proxy.async.shared::cta;", "", {}, true);
   barrier(l);
-  when(l, first_thread, [&] { lower_block(l, operation.blocks[0]); });
+  in_one_thread([&] { lower_block(l, operation.blocks[0]); });
 }
 
 void lower_release(Lowering& l, const ir::Operation& operation) {
   const Slot slot = slot_of(l, operation);
-  when(l, l.b.CreateICmpEQ(l.lane, l.b.getInt32(0)), [&] {
-    Value* empty = barrier_address(l, operation.operands[0], Barrier::empty, slot.stage);
-    when(l, arrive_last(l, empty), [&] {
-      wait(l, empty, slot.parity);   // has ended: what the other warps did before they arrived is ordered before the copy
-      lower_block(l, operation.blocks[0]);
-    });
+  Value* empty = barrier_address(l, operation.operands[0], Barrier::empty, slot.stage);
+  arrive_once_per_warp(l, empty);
+  when(l, l.b.CreateICmpEQ(l.warp, l.b.getInt32(l.f.num_warps - 1)), [&] {
+    wait(l, empty, slot.parity);
+    when(l, elected(l), [&] { lower_block(l, operation.blocks[0]); });
   });
 }
 

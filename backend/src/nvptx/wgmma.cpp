@@ -127,17 +127,20 @@ void lower_wgmma(Lowering& l, const ir::Operation& operation) {
   l.of(operation.results[0]) = sums;
 }
 
-/// Warpgroup g waits at barrier 1 + g, where the other one arrives.
+/// Warpgroup g waits at barrier 1 + g, where the one before it arrives.
 void lower_turn(Lowering& l, const ir::Operation& operation) {
   const std::string_view kind = operation.attributes.string(AttributeName::kind);
+  const int groups = l.f.num_warps / 4;
   llvm::Value* group = l.b.CreateLShr(l.warp, l.b.getInt32(2));
-  const std::string threads = std::to_string(lanes_per_warp * l.f.num_warps);
+  const std::string threads = std::to_string(2 * 4 * lanes_per_warp);   // of the one that waits and the one that arrives
   auto wait = [&](llvm::Value* number) { assembly(l, l.b.getVoidTy(), "bar.sync $0, " + threads + ";", "r", {number}, true); };
   auto arrive = [&](llvm::Value* number) { assembly(l, l.b.getVoidTy(), "bar.arrive $0, " + threads + ";", "r", {number}, true); };
+  llvm::Value* last = l.b.CreateICmpEQ(group, l.b.getInt32(groups - 1));
   if (kind == "take") return wait(l.b.CreateAdd(group, l.b.getInt32(1)));
-  if (kind == "pass") return arrive(l.b.CreateSub(l.b.getInt32(2), group));
-  const bool opens = kind == "open";   // on behalf of a turn before the first; closing takes up the one after the last
-  when(l, l.b.CreateICmpEQ(group, l.b.getInt32(opens ? 1 : 0)), [&] { opens ? arrive(l.b.getInt32(1)) : wait(l.b.getInt32(1)); });
+  if (kind == "pass") return arrive(l.b.CreateSelect(last, l.b.getInt32(1), l.b.CreateAdd(group, l.b.getInt32(2))));
+  // Opening arrives on behalf of a turn before the first; closing takes up the one after the last.
+  if (kind == "open") when(l, last, [&] { arrive(l.b.getInt32(1)); });
+  else when(l, l.b.CreateICmpEQ(group, l.b.getInt32(0)), [&] { wait(l.b.getInt32(1)); });
 }
 
 /// Passes the sums through, so that nobody reads them earlier.
