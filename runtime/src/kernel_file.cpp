@@ -7,7 +7,7 @@ namespace flextile::runtime {
 namespace {
 
 constexpr char magic[8] = {'f', 'l', 'e', 'x', 't', 'i', 'l', 'e'};
-constexpr std::uint32_t format = 3;
+constexpr std::uint32_t format = 4;
 
 struct Header {
   char magic[8];
@@ -129,6 +129,7 @@ void each_field(Archive& archive, T& kernel) {
   archive.field(kernel.resource_usage.stack);
   archive.field(kernel.resource_usage.log);
   archive.field(kernel.tensor_maps);
+  archive.field(kernel.resident);
   archive.field(kernel.explanation);
   archive.field(kernel.stages);
 }

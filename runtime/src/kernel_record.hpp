@@ -19,6 +19,7 @@ struct KernelRecord {
   void* function = nullptr;             // CUDA; its module stays loaded
   unsigned threads = 0;
   unsigned shared_memory = 0;           // dynamic, beside what the code declares itself
+  std::int64_t workers = 0;             // CUDA, resident programs: as many as the device holds; else 0
   void* zeros = nullptr;                // CUDA, with tensor maps: what the map of an empty tensor reads
 };
 

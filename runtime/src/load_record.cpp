@@ -1,4 +1,5 @@
 // Compiled code → loaded code: the host's JIT linker, or the driver's module loader.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -90,6 +91,12 @@ std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKerne
   record->threads = static_cast<unsigned>(kernel.resource_usage.threads);
   record->shared_memory = static_cast<unsigned>(dynamic);
   if (!kernel.tensor_maps.empty()) record->zeros = zeros_on(device);
+  if (kernel.resident) {
+    int together = 0;
+    check(functions.cuOccupancyMaxActiveBlocksPerMultiprocessor(&together, record->function, kernel.resource_usage.threads, static_cast<std::size_t>(dynamic)),
+          "cuOccupancyMaxActiveBlocksPerMultiprocessor", numbers);
+    record->workers = static_cast<std::int64_t>(std::max(together, 1)) * device.properties.multiprocessors;
+  }
   record->compiled = std::move(compiled);
   loaded.module = nullptr;   // stays loaded
   return record;

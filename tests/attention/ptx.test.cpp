@@ -62,6 +62,15 @@ void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask
   for (std::int32_t program = 0; program < programs; ++program)
     test::run_ptx(kernel, pointers.data(), {{program, 0, 0}, {programs, 1, 1}}, arguments.memory, program % 2 == 1);
   check_attended(in, attended, scale, score_mod, mask_mod);
+  CHECK(kernel.resident == (target == Target::sm_90a()));
+  for (const std::uint32_t workers : {1u, 2u, 3u}) {       // each takes over several programs
+    if (!kernel.resident) break;
+    CAPTURE(workers);
+    attended.out.fill(0.0f), attended.lse.fill(0.0f);
+    for (std::uint32_t worker = 0; worker < std::min<std::uint32_t>(workers, static_cast<std::uint32_t>(programs)); ++worker)
+      test::run_worker(kernel, pointers.data(), worker, workers, {programs, 1, 1}, arguments.memory, worker % 2 == 0);
+    check_attended(in, attended, scale, score_mod, mask_mod);
+  }
 }
 
 std::vector<ir::Parameter> with_unit_stride(std::vector<ir::Parameter> signature, bool unit_stride) {

@@ -350,6 +350,12 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   if (static_cast<Module*>(module)->image.find(name) == std::string::npos) return not_found;
   return *function = new Function{name}, success;
 }
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* programs, void* function, int threads, std::size_t) {
+  NEEDS_CONTEXT
+  if (!function || threads < 1 || threads > 1024) return invalid_value;
+  return *programs = 2048 / threads, success;
+}
+
 int cuFuncGetAttribute(int* value, int attribute, void*) {
   NEEDS_CONTEXT
   return *value = attribute == 4 ? 77 : 0, success;

@@ -9,7 +9,7 @@ namespace flextile::test {
 
 inline void Interpreter::run_ring(const Op& op) {
   using ir::Opcode;
-  if (op.opcode == Opcode::ring_start) return run_block(op.blocks[0]), void();
+  if (op.opcode == Opcode::ring_start || op.opcode == Opcode::ring_refill) return run_block(op.blocks[0]), void();
   Ring& ring = rings_[op.operands[0].index];
   const std::int64_t stages = type(op.operands[0]).stages, turn = operand(op, 1).elements[0].integer;
   const std::string words = "turn " + std::to_string(turn) + " of a ring of " + std::to_string(stages) + " stages";

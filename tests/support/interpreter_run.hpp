@@ -108,8 +108,11 @@ class Interpreter {
   Copy start_copy(const Op& op, std::int64_t stage);
   void land(const Copy& copy);
 
+  std::int64_t linear_program() const { return (std::int64_t{program_.id[2]} * program_.count[1] + program_.id[1]) * program_.count[0] + program_.id[0]; }
+
   const ir::Function& function_;
   HostProgram program_;
+  std::int64_t worker_ = 0, workers_ = 0;   // 0: a worker for every program
   std::vector<Contents> values_;
   std::vector<Copy> copies_;
 
@@ -148,6 +151,8 @@ inline void Interpreter::run_operation(const Op& op) {
       for (std::size_t i = 0; i < count(op); ++i) result(op).elements[i] = {op.attributes.integer(Attribute::start) + static_cast<std::int64_t>(i), 0};
       return;
     case Opcode::program_id: result(op).elements = {{program_.id[op.attributes.integer(Attribute::axis)], 0}}; return;
+    case Opcode::worker_id: result(op).elements = {{workers_ > 0 ? worker_ : linear_program(), 0}}; return;
+    case Opcode::num_workers: result(op).elements = {{workers_ > 0 ? workers_ : std::int64_t{program_.count[0]} * program_.count[1] * program_.count[2], 0}}; return;
     case Opcode::num_programs: result(op).elements = {{program_.count[op.attributes.integer(Attribute::axis)], 0}}; return;
     case Opcode::broadcast:
     case Opcode::expand_dims:
@@ -183,6 +188,7 @@ inline void Interpreter::run_operation(const Op& op) {
     case Opcode::bulk_copy:
     case Opcode::ring_start:
     case Opcode::ring_wait:
+    case Opcode::ring_refill:
     case Opcode::ring_release: return run_ring(op);
     default: throw std::runtime_error("interpreter: cannot run " + std::string(ir::name(op.opcode)));
   }

@@ -59,17 +59,38 @@ inline std::vector<EmulatedTensorMap> tensor_maps(const CompiledKernel& kernel, 
   return result;
 }
 
-inline void run_ptx(const CompiledKernel& kernel, void* const* arguments, const HostProgram& program, const std::vector<MemoryRange>& memory,
-                    bool last_warp_first = false) {
+/// Where a thread block stands among those that were launched.
+struct EmulatedBlock {
+  std::array<std::uint32_t, 3> id, count;
+};
+
+inline void run_block(const CompiledKernel& kernel, void* const* arguments, const EmulatedBlock& block, const std::int32_t (&grid)[3],
+                      const std::vector<MemoryRange>& memory, bool last_warp_first) {
   PtxEmulator emulator(kernel.ptx());
   for (const MemoryRange& range : memory) emulator.allow(range.begin, range.bytes);
+  std::vector<std::uint64_t> raw = raw_arguments(kernel.parameters, arguments);
+  const std::vector<EmulatedTensorMap> maps = tensor_maps(kernel, raw);
+  if (kernel.resident) raw.insert(raw.end(), grid, grid + 3);
+  for (const EmulatedTensorMap& map : maps) raw.push_back(reinterpret_cast<std::uint64_t>(&map));
+  emulator.run_one(block.id, block.count, raw, static_cast<std::size_t>(kernel.resource_usage.shared_memory), last_warp_first);
+}
+
+/// One of `workers` thread blocks of a kernel whose programs stay on the device: it takes over its share of the grid.
+inline void run_worker(const CompiledKernel& kernel, void* const* arguments, std::uint32_t worker, std::uint32_t workers, const std::int32_t (&grid)[3],
+                       const std::vector<MemoryRange>& memory, bool last_warp_first = false) {
+  run_block(kernel, arguments, {{worker, 0, 0}, {workers, 1, 1}}, grid, memory, last_warp_first);
+}
+
+/// One program.
+inline void run_ptx(const CompiledKernel& kernel, void* const* arguments, const HostProgram& program, const std::vector<MemoryRange>& memory,
+                    bool last_warp_first = false) {
   auto three = [](const std::int32_t* values) {
     return std::array<std::uint32_t, 3>{static_cast<std::uint32_t>(values[0]), static_cast<std::uint32_t>(values[1]), static_cast<std::uint32_t>(values[2])};
   };
-  std::vector<std::uint64_t> raw = raw_arguments(kernel.parameters, arguments);
-  const std::vector<EmulatedTensorMap> maps = tensor_maps(kernel, raw);
-  for (const EmulatedTensorMap& map : maps) raw.push_back(reinterpret_cast<std::uint64_t>(&map));
-  emulator.run_one(three(program.id), three(program.count), raw, static_cast<std::size_t>(kernel.resource_usage.shared_memory), last_warp_first);
+  EmulatedBlock block{three(program.id), three(program.count)};
+  if (kernel.resident)   // as many workers as programs
+    block = {{(block.id[2] * block.count[1] + block.id[1]) * block.count[0] + block.id[0], 0, 0}, {block.count[0] * block.count[1] * block.count[2], 1, 1}};
+  run_block(kernel, arguments, block, program.count, memory, last_warp_first);
 }
 
 }  // namespace flextile::test

@@ -6,7 +6,10 @@
 //   start of the rings                                   barriers; one thread fetches turns 0 .. S-1
 //   loop:
 //     wait for a stage, at the first dot that reads it
-//     release it, behind the last                        the warp that is the last to do so fetches turn + S into it
+//     release it, behind the last                        when all warps have, one thread fetches turn + S into it
+//
+// Where such a loop is all that a program does before its epilogue, programs stay on the device (resident_programs.hpp): a release
+// near a program's end fetches the next program's first tiles. Turns count on from program to program.
 //
 // No barrier of all threads stands in the loop and no warp waits for a slower one, so warpgroups drift apart: one multiplies
 // while another exponentiates. There is no producer warp: a ninth warp would take a third of the registers of its quarter of
@@ -16,8 +19,8 @@
 
 #include "nvptx/matmul.hpp"
 #include "nvptx/nvptx.hpp"
+#include "nvptx/resident_programs.hpp"
 #include "nvptx/scratch.hpp"
-#include "nvptx/tile_copies.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
 
@@ -37,20 +40,24 @@ constexpr std::int64_t alignment = 1024;         // of a buffer; its barriers li
 constexpr int most_box_rows = 256;               // of the copy engine
 constexpr std::int64_t most_stages = 8;
 
-class BulkLoads : TileCopies {
+class BulkLoads : ResidentPrograms {
  public:
-  BulkLoads(const Function& source, std::int64_t most_shared) : TileCopies(source), free_bytes_(most_shared) {}
+  BulkLoads(const Function& source, std::int64_t most_shared) : ResidentPrograms(source), free_bytes_(most_shared) {}
 
   Function run() {
     const Order operations = f_.block(f_.body()).operations;
-    for (OperationId id : operations) {
+    auto may_run_ahead = [&](OperationId id) {
       const Operation& operation = f_.operation(id);
-      if (operation.opcode != Opcode::for_ || operation.attributes.integer(AttributeName::stages, 1) < 2) continue;
+      return operation.opcode == Opcode::for_ && operation.attributes.integer(AttributeName::stages, 1) > 1;
+    };
+    const bool alone = std::count_if(operations.begin(), operations.end(), may_run_ahead) == 1;
+    for (OperationId id : operations) {
+      if (!may_run_ahead(id)) continue;
       rings_.clear();
       single_.clear();
-      location_ = operation.location;
-      if (const std::string reason = plan(id); reason.empty()) transform(id);
-      else f_.operation(id).attributes.set(AttributeName::schedule, "the copy engine fetches nothing: " + reason);
+      location_ = f_.operation(id).location;
+      if (const std::string reason = plan(id); !reason.empty()) f_.operation(id).attributes.set(AttributeName::schedule, "the copy engine fetches nothing: " + reason);
+      else if (!alone || !transform_resident(id)) transform(id);
     }
     return std::move(f_);
   }
@@ -171,30 +178,40 @@ class BulkLoads : TileCopies {
     f_.block(block).operations = std::move(order);
   }
 
+  // ---- a program of its own
   void transform(OperationId loop_id) {
     const Operation loop = f_.operation(loop_id);
     Order before;
-    for (Copied& copied : single_) allocate(before, copied, 1);
-    for (Copied& copied : rings_) allocate(before, copied, stages_);
-    start(before, loop);
+    allocate_all(before);
+    start(before, loop, {});
     insert_before(loop_id, f_.body(), before);
-    for (const Copied& copied : single_) read_single(copied, loop_id);
+    Order wait;
+    const Value zero = number(wait, f_.body(), 0);
+    insert_before(loop_id, f_.body(), wait);
+    for (const Copied& copied : single_) read_single(copied, loop_id, f_.body(), zero);
     read_rings(loop);
   }
 
-  void start(Order& order, const Operation& loop) {
+  void allocate_all(Order& order) {
+    for (Copied& copied : single_) allocate(order, copied, 1);
+    for (Copied& copied : rings_) allocate(order, copied, stages_);
+  }
+
+  /// Starts the rings and fetches the first turns; `names` says what stands for values of the program.
+  void start(Order& order, const Operation& loop, const Renamed& names) {
     const BlockId block = f_.add_block();
     Order inner;
     for (const Copied& copied : single_) {
-      Renamed none;
-      fetch(inner, block, copied, number(inner, block, 0), none);
+      Renamed same = names;
+      fetch(inner, block, copied, number(inner, block, 0), same);
     }
-    const Value lower = loop.operands[0];
+    const Value lower = renamed(names, loop.operands[0]), upper = renamed(names, loop.operands[1]);
     for (std::int64_t turn = 0; turn < stages_; ++turn) {
       const Value index = turn == 0 ? lower : arithmetic(inner, block, Opcode::add, lower, number(inner, block, turn * stride_));
-      when(inner, block, is_reached(inner, block, index, loop.operands[1]), [&](Order& inside, BlockId at) {
-        Renamed names{{f_.block(loop.blocks[0]).arguments[0].index, index}};
-        for (const Copied& ring : rings_) fetch(inside, at, ring, number(inside, at, turn), names);
+      when(inner, block, is_reached(inner, block, index, upper), [&](Order& inside, BlockId at) {
+        Renamed here = names;
+        here[f_.block(loop.blocks[0]).arguments[0].index] = index;
+        for (const Copied& ring : rings_) fetch(inside, at, ring, number(inside, at, turn), here);
       });
     }
     finish(block, std::move(inner));
@@ -205,12 +222,12 @@ class BulkLoads : TileCopies {
     emit(order, f_.body(), {Opcode::ring_start, std::move(buffers), {}, {block}, {}, location_}, {});
   }
 
-  void read_single(const Copied& copied, OperationId loop_id) {
+  void read_single(const Copied& copied, OperationId loop_id, BlockId block, Value turn) {
     Order wait;
-    const Value zero = number(wait, f_.body(), 0);
-    ring_operation(wait, f_.body(), Opcode::ring_wait, copied, zero);
-    insert_before(loop_id, f_.body(), wait);
-    read_at_uses(copied.load, copied.buffer, zero);
+    ring_operation(wait, block, Opcode::ring_wait, copied, turn);
+    const Value stage = number(wait, block, 0);
+    insert_before(loop_id, block, wait);
+    read_at_uses(copied.load, copied.buffer, stage);
     remove(copied.load);
   }
 
@@ -220,9 +237,10 @@ class BulkLoads : TileCopies {
     Order start;
     Value turn = arithmetic(start, body, Opcode::sub, index, loop.operands[0]);
     if (stride_ != 1) turn = arithmetic(start, body, Opcode::div, turn, number(start, body, stride_));
+    if (base_) turn = arithmetic(start, body, Opcode::add, turn, base_);
     const Value stage = arithmetic(start, body, Opcode::rem, turn, number(start, body, stages_));
     std::vector<BlockId> refills;
-    for (const Copied& ring : rings_) refills.push_back(refill(start, ring, loop, index, turn));
+    for (const Copied& ring : rings_) refills.push_back(refill(ring, loop, index, turn));
     auto& operations = f_.block(body).operations;
     operations.insert(operations.begin(), start.begin(), start.end());
     for (std::size_t i = 0; i < rings_.size(); ++i) {
@@ -242,18 +260,25 @@ class BulkLoads : TileCopies {
     }
   }
 
-  /// The block that fetches turn + stages. What it needs from memory is read at the start of the step, by all warps: the one
-  /// that is last does not wait for it.
-  BlockId refill(Order& start, const Copied& ring, const Operation& loop, Value index, Value turn) {
-    const BlockId block = f_.add_block(), body = loop.blocks[0];
-    const bool reads = std::any_of(ring.slice.begin(), ring.slice.end(), [&](OperationId id) { return !ir::has(f_.operation(id).opcode, ir::pure); });
+  /// The block that fetches turn + stages, of this program or of the next. Lists that it reads are read in order and so lie in the
+  /// nearest cache; nobody else spends registers on them.
+  BlockId refill(const Copied& ring, const Operation& loop, Value index, Value turn) {
+    const BlockId block = f_.add_block();
     Order order;
-    Order& early = reads ? start : order;
-    const BlockId where = reads ? body : block;
-    const Value later = arithmetic(early, where, Opcode::add, index, number(early, where, stages_ * stride_));
-    const Value reached = is_reached(early, where, later, loop.operands[1]);
-    Renamed names{{index.index, later}};
-    if (reads) repeat(early, where, ring.slice, reached, names);
+    Value later = arithmetic(order, block, Opcode::add, index, number(order, block, stages_ * stride_));
+    Value reached = is_reached(order, block, later, loop.operands[1]);
+    Renamed names;
+    if (base_) {
+      const Value here = reached;
+      auto choose = [&](Value a, Value b) { return emit_value(order, block, Opcode::select, {here, a, b}, f_.type(a)); };
+      // Steps into the next program: what is left when this one's turns are over.
+      const Value steps = arithmetic(order, block, Opcode::sub, arithmetic(order, block, Opcode::add, turn, number(order, block, stages_)), arithmetic(order, block, Opcode::add, base_, trips_));
+      const Value in_next = emit_value(order, block, Opcode::lt, {steps, next_trips_}, Type::scalar(ElementType::i1));
+      later = choose(later, index_in_next(order, block, loop, steps));
+      reached = emit_value(order, block, Opcode::bit_or, {here, in_next}, Type::scalar(ElementType::i1));
+      for (Value value : used_by(ring)) names[value.index] = choose(value, renamed(next_names_, value));
+    }
+    names[index.index] = later;
     when(order, block, reached, [&](Order& inside, BlockId at) {
       fetch(inside, at, ring, arithmetic(inside, at, Opcode::add, turn, number(inside, at, stages_)), names);
     });
@@ -261,8 +286,115 @@ class BulkLoads : TileCopies {
     return block;
   }
 
+  // ---- programs that stay
+  bool transform_resident(OperationId loop_id) {
+    const Function before = f_;
+    wrap();
+    if (!plan_next(f_.operation(loop_id))) {
+      f_ = before;
+      facts_.resize(f_.value_count());
+      program_ = {};
+      return false;
+    }
+    carry();
+    const Operation loop = f_.operation(loop_id);
+    auto next = [&](Value value) { return renamed(next_names_, value); };
+    trips_ = trips(loop.operands[0], loop.operands[1]);
+    next_trips_ = emit_value(start_, program_, Opcode::select, {follows_, trips(next(loop.operands[0]), next(loop.operands[1])), number(start_, program_, 0)}, f_.type(trips_));
+    Order outside;
+    allocate_all(outside);
+    start(outside, loop, first_names_);
+    auto& around = f_.block(f_.body()).operations;
+    around.insert(around.end() - 1, outside.begin(), outside.end());
+    fetch_ahead(loop);
+    begin();
+    for (const Copied& copied : single_) {
+      read_single(copied, loop_id, program_, round_);
+      Order release;
+      const BlockId block = f_.add_block();
+      Order inner;
+      when(inner, block, follows_, [&](Order& inside, BlockId at) {
+        Renamed names = next_names_;
+        fetch(inside, at, copied, arithmetic(inside, at, Opcode::add, round_, number(inside, at, 1)), names);
+      });
+      finish(block, std::move(inner));
+      ring_operation(release, program_, Opcode::ring_release, copied, round_, {block});
+      insert_after(loop_id, program_, release);
+    }
+    read_rings(loop);
+    Order end;
+    const Value base = arithmetic(end, program_, Opcode::add, base_, trips_);
+    auto& operations = f_.block(program_).operations;
+    operations.insert(operations.end(), end.begin(), end.end());
+    close(base);
+    return true;
+  }
+
+  /// What must be known of the next program.
+  bool plan_next(const Operation& loop) {
+    const std::vector<Value> bounds(loop.operands.begin(), loop.operands.begin() + 2);
+    std::vector<Value> wanted = bounds;
+    for (const std::vector<Copied>* list : {&single_, &rings_}) {
+      for (const Copied& copied : *list) {
+        for (OperationId id : copied.slice) wanted.insert(wanted.end(), f_.operation(id).operands.begin(), f_.operation(id).operands.end());
+        const auto& operands = f_.operation(copied.load).operands;
+        wanted.insert(wanted.end(), operands.begin() + 1, operands.end());
+      }
+    }
+    return std::all_of(wanted.begin(), wanted.end(), [&](Value value) { return needs(value); });
+  }
+
+  /// Carried values that fetching into the ring takes.
+  std::vector<Value> used_by(const Copied& copied) const {
+    std::vector<Value> result;
+    for (Value value : here_) {
+      const bool used = uses(copied.load, value) || std::any_of(copied.slice.begin(), copied.slice.end(), [&](OperationId id) { return uses(id, value); });
+      if (used) result.push_back(value);
+    }
+    return result;
+  }
+
+  Value trips(Value lower, Value upper) {
+    Value length = arithmetic(start_, program_, Opcode::max, arithmetic(start_, program_, Opcode::sub, upper, lower), number(start_, program_, 0));
+    if (stride_ == 1) return length;
+    length = arithmetic(start_, program_, Opcode::add, length, number(start_, program_, stride_ - 1));
+    return arithmetic(start_, program_, Opcode::div, length, number(start_, program_, stride_));
+  }
+
+  Value index_in_next(Order& order, BlockId block, const Operation& loop, Value steps) {
+    const Value distance = stride_ == 1 ? steps : arithmetic(order, block, Opcode::mul, steps, number(order, block, stride_));
+    return arithmetic(order, block, Opcode::add, distance, renamed(next_names_, loop.operands[0]));
+  }
+
+  /// A program of fewer turns than there are stages cannot fetch all of the next one's first turns when it releases its own: the
+  /// rest is fetched when it begins.
+  void fetch_ahead(const Operation& loop) {
+    when(start_, program_, emit_value(start_, program_, Opcode::lt, {trips_, number(start_, program_, stages_)}, Type::scalar(ElementType::i1)), [&](Order& order, BlockId block) {
+      for (std::int64_t j = 0; j < stages_; ++j) {
+        const Value steps = arithmetic(order, block, Opcode::sub, number(order, block, j), trips_);
+        const Value inside = emit_value(order, block, Opcode::bit_and,
+                                        {emit_value(order, block, Opcode::ge, {steps, number(order, block, 0)}, Type::scalar(ElementType::i1)),
+                                         emit_value(order, block, Opcode::lt, {steps, next_trips_}, Type::scalar(ElementType::i1))},
+                                        Type::scalar(ElementType::i1));
+        when(order, block, inside, [&](Order& fetches, BlockId at) {
+          const Value turn = arithmetic(fetches, at, Opcode::add, base_, number(fetches, at, j));
+          for (const Copied& ring : rings_) {
+            const BlockId filled = f_.add_block();
+            Order fill;
+            Renamed names = next_names_;
+            names[f_.block(loop.blocks[0]).arguments[0].index] = index_in_next(fill, filled, loop, steps);
+            fetch(fill, filled, ring, turn, names);
+            finish(filled, std::move(fill));
+            ring_operation(fetches, at, Opcode::ring_refill, ring, turn, {filled});
+          }
+        });
+      }
+    });
+  }
+
   bool is_read(OperationId id) const { return f_.operation(id).opcode == Opcode::shared_load || f_.operation(id).opcode == Opcode::transpose; }
 
+  Value trips_, next_trips_;     // of this program and of the next
   std::int64_t free_bytes_;
   std::int64_t stride_ = 1;
   std::int64_t stages_ = 2;

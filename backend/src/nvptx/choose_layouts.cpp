@@ -319,7 +319,7 @@ class LayoutChoice {
     for (auto id = operations.rbegin(); id != operations.rend(); ++id) {
       const Operation& operation = f_.operation(*id);
       if (operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_ || operation.opcode == Opcode::if_ || operation.opcode == Opcode::roles ||
-          operation.opcode == Opcode::ring_start || operation.opcode == Opcode::ring_release) {
+          operation.opcode == Opcode::ring_start || operation.opcode == Opcode::ring_release || operation.opcode == Opcode::ring_refill) {
         ask_carried(operation);
         for (std::size_t i = operation.blocks.size(); i-- > 0;) ask(operation.blocks[i]);
         continue;
@@ -416,7 +416,7 @@ class LayoutChoice {
     }
     out_->push_back(id);
     if (operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_ || operation.opcode == Opcode::if_ || operation.opcode == Opcode::roles ||
-        operation.opcode == Opcode::ring_start || operation.opcode == Opcode::ring_release) {
+        operation.opcode == Opcode::ring_start || operation.opcode == Opcode::ring_release || operation.opcode == Opcode::ring_refill) {
       return emit_region(block, id, operation);
     }
     if (ir::has(operation.opcode, ir::terminator)) return;   // rewritten by the operation around it

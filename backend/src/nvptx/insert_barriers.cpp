@@ -56,6 +56,7 @@ struct Since {
       for (Bytes& bytes : *list) bytes.stage = {};
     }
   }
+  void forget_global() { global_reads.clear(), global_writes.clear(), global_updates.clear(); }
   void merge(const Since& other) {
     for (const Bytes& bytes : other.reads) add(reads, bytes);
     for (const Bytes& bytes : other.writes) add(writes, bytes);
@@ -201,6 +202,7 @@ class Barriers {
     for (int round = 0; round < 2; ++round) {
       for (ir::BlockId block : blocks) walk(block, since);
       since.forget_turns();
+      if (operation.attributes.integer(AttributeName::programs) != 0) since.forget_global();   // programs are independent
       since.merge(before);
     }
   }

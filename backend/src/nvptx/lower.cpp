@@ -12,6 +12,7 @@
 #include "llvm/machine.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/nvptx.hpp"
+#include "nvptx/resident_programs.hpp"
 #include "nvptx/rings.hpp"
 #include "nvptx/scratch.hpp"
 #include "nvptx/wgmma.hpp"
@@ -69,6 +70,7 @@ std::vector<llvm::Type*> parameter_types(Lowering& l) {
       types.push_back(parameter.type.element == ElementType::i1 ? l.b.getInt8Ty() : element_type(l, parameter.type.element));
     }
   }
+  if (is_resident(l.f)) types.insert(types.end(), 3, l.b.getInt32Ty());
   types.insert(types.end(), tensor_maps(l.f).size(), llvm::PointerType::get(l.b.getContext(), 0));
   return types;
 }
@@ -103,6 +105,8 @@ void bind_parameters(Lowering& l) {
     for (int axis = 0; axis < parameter.type.rank; ++axis) view.strides.push_back(l.kernel->getArg(next++));
     if (view.unit_stride && !view.strides.empty()) view.strides.back() = l.b.getInt64(1);
   }
+  if (!is_resident(l.f)) return;
+  for (llvm::Value*& programs : l.programs) programs = l.kernel->getArg(next++);
 }
 
 void build(Lowering& l, const CompileOptions& options) {
@@ -193,6 +197,8 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
     case Opcode::arange:
     case Opcode::program_id:
     case Opcode::num_programs:
+    case Opcode::worker_id:
+    case Opcode::num_workers:
     case Opcode::broadcast:
     case Opcode::expand_dims: return lower_shape(l, operation);
     case Opcode::reshape:
@@ -270,6 +276,7 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
     case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_release:
+    case Opcode::ring_refill:
     case Opcode::roles: return lower_shared(l, operation);
   }
 }
@@ -301,6 +308,7 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   code.ptx = emit_ptx(module, target);
   code.threads = lanes_per_warp * function.num_warps;
   code.tensor_maps = tensor_maps(function);
+  code.resident = is_resident(function);
   code.shared_memory = shared_memory_bytes(function);
   code.explanation = explain(function);
   return code;

@@ -79,6 +79,7 @@ struct Lowering {
   llvm::Value* thread = nullptr;
   llvm::Value* lane = nullptr;
   llvm::Value* warp = nullptr;
+  llvm::Value* programs[3] = {};               // of the grid, where launched programs share them out
   std::vector<Registers> registers = {};       // by value
   std::map<std::uint32_t, ViewParts> views = {};
   std::vector<IndexFacts> facts = {};

@@ -26,6 +26,7 @@ struct NvptxCode {
   int shared_memory = 0;                 // bytes per program
   int threads = 0;                       // per program
   std::vector<TensorMap> tensor_maps;
+  bool resident = false;
   std::vector<std::string> explanation;
 };
 

@@ -21,6 +21,7 @@
 
 #include "nvptx/layouts.hpp"
 #include "nvptx/nvptx.hpp"
+#include "nvptx/resident_programs.hpp"
 #include "nvptx/wgmma.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
@@ -51,16 +52,23 @@ class Overlap {
   explicit Overlap(const Function& source) : f_(source) {}
 
   Function run() {
-    for (OperationId id : std::vector<OperationId>(f_.block(f_.body()).operations)) {
-      if (f_.operation(id).opcode != Opcode::for_) continue;
-      if (plan(id)) transform(id);
-      else if (sums_up(id)) keep_in_flight(id);
-    }
+    visit(f_.body());
     return std::move(f_);
   }
 
  private:
   using Values = std::map<std::uint32_t, Value>;
+
+  /// The loops of a program.
+  void visit(BlockId block) {
+    for (OperationId id : std::vector<OperationId>(f_.block(block).operations)) {
+      if (f_.operation(id).opcode != Opcode::for_) continue;
+      outer_ = block;
+      if (f_.operation(id).attributes.integer(AttributeName::programs) != 0) visit(f_.operation(id).blocks[0]);
+      else if (plan(id)) transform(id);
+      else if (sums_up(id)) keep_in_flight(id);
+    }
+  }
 
   // ---- the plan
   bool plan(OperationId loop_id) {
@@ -302,22 +310,62 @@ class Overlap {
     for (OperationId id : releases) copy(id, last_turn, names);
     f_.append(last_turn, {Opcode::yield, {}, {}, {}, {}, location_}, {});
     f_.append(otherwise, {Opcode::yield, {}, {}, {}, {}, location_}, {});
-    const Value later = make(body_, Opcode::gt, {turn_, number(body_, 0)}, Type::scalar(ElementType::i1));
+    const Value later = make(body_, Opcode::gt, {index, f_.operation(loop_id).operands[0]}, Type::scalar(ElementType::i1));
     f_.append(body_, {Opcode::if_, {later}, {}, {last_turn, otherwise}, {}, location_}, {});
     f_.block(body_).operations.push_back(yield);
 
+    // Behind the loop: the last product, whose stages the next program may want.
     const Value sum = f_.operation(loop_id).results[slot_];
-    const Value done = wait(f_.body(), sum, 0);
-    auto& outside = f_.block(f_.body()).operations;
-    const OperationId waiting = outside.back();
-    outside.pop_back();
-    outside.insert(std::find(outside.begin(), outside.end(), loop_id) + 1, waiting);
+    const std::size_t end = f_.block(outer_).operations.size();
+    const Value done = wait(outer_, sum, 0);
+    const OperationId waiting = f_.block(outer_).operations.back();
+    if (is_resident(f_)) release_last(loop_id, releases);
+    std::vector<OperationId>& outside = f_.block(outer_).operations;
+    std::rotate(std::find(outside.begin(), outside.end(), loop_id) + 1, outside.begin() + static_cast<std::ptrdiff_t>(end), outside.end());
     for (std::uint32_t i = 0; i < f_.operation_count(); ++i) {
       if (i == waiting.index) continue;
       for (Value& operand : f_.operation({i}).operands) {
         if (operand == sum) operand = done;
       }
     }
+  }
+
+  /// The releases of the last turn, where there was one.
+  void release_last(OperationId loop_id, const std::vector<OperationId>& releases) {
+    const Operation loop = f_.operation(loop_id);
+    const Value lower = loop.operands[0], upper = loop.operands[1];
+    const BlockId some = f_.add_block(), nothing = f_.add_block();
+    Values names;
+    names[f_.block(body_).arguments[0].index] = last_index(some, loop);
+    turn_at(some, names);
+    for (OperationId id : releases) copy(id, some, names);
+    f_.append(some, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+    f_.append(nothing, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+    const Value runs = make(outer_, Opcode::lt, {lower, upper}, Type::scalar(ElementType::i1));
+    f_.append(outer_, {Opcode::if_, {runs}, {}, {some, nothing}, {}, location_}, {});
+  }
+
+  /// The index of the loop's last iteration.
+  Value last_index(BlockId block, const Operation& loop) {
+    const Value lower = loop.operands[0], upper = loop.operands[1];
+    const std::int64_t stride = f_.defining(loop.operands[2])->attributes.integer(AttributeName::value);
+    if (stride == 1) return arithmetic(block, Opcode::sub, upper, number(block, 1));
+    const Value trips = arithmetic(block, Opcode::div, arithmetic(block, Opcode::sub, arithmetic(block, Opcode::sub, upper, lower), number(block, 1)), number(block, stride));
+    return arithmetic(block, Opcode::add, lower, arithmetic(block, Opcode::mul, trips, number(block, stride)));
+  }
+
+  /// The turn of the iteration whose index `names` holds, computed as the body does.
+  Value turn_at(BlockId block, Values& names) {
+    std::vector<OperationId> chain;
+    for (Value value = turn_; f_.definition(value).block == body_ && f_.definition(value).operation; value = f_.operation(chain.back()).operands[0]) chain.push_back(f_.definition(value).operation);
+    for (auto id = chain.rbegin(); id != chain.rend(); ++id) {
+      for (Value operand : std::vector<Value>(f_.operation(*id).operands)) {
+        const Operation* constant = f_.defining(operand);
+        if (constant && constant->opcode == Opcode::constant && f_.definition(operand).block == body_ && !names.contains(operand.index)) copy(f_.definition(operand).operation, block, names);
+      }
+      copy(*id, block, names);
+    }
+    return renamed(names, turn_);
   }
 
   // ---- copies of operations
@@ -510,13 +558,15 @@ class Overlap {
     if (in_turn) turn(some, "close");
 
     // The last second product.
-    const Value last = arithmetic(some, Opcode::div, arithmetic(some, Opcode::sub, arithmetic(some, Opcode::sub, upper, lower), number(some, 1)), number(some, stride));
-    const Value last_index = arithmetic(some, Opcode::add, lower, arithmetic(some, Opcode::mul, last, number(some, stride)));
+    const Value last_one = last_index(some, loop);
+    Values at_last{{index_.index, last_one}};
+    const Value last = turn_at(some, at_last);
     Values after;
     for (std::size_t i = 0; i < like.size(); ++i) after[like[i].index] = results[i];
     const Value last_addend = update_first_ ? update(some, after) : results[slot_];
     Values none;
-    results[slot_] = second_product(some, none, last_addend, after[operand.index], last_index, last, false);
+    results[slot_] = second_product(some, none, last_addend, after[operand.index], last_one, last, false);
+    if (is_resident(f_)) release(some);   // for the next program
     results.resize(arguments.size() - 1);
     f_.append(some, {Opcode::yield, results, {}, {}, {}, location_}, {});
 
@@ -527,8 +577,8 @@ class Overlap {
 
   /// The loop's place is taken by a branch on whether it runs at all, with the loop's results.
   void replace(OperationId loop_id, const Operation& loop, BlockId some, BlockId nothing) {
-    const Value runs = make(f_.body(), Opcode::lt, {loop.operands[0], loop.operands[1]}, Type::scalar(ElementType::i1));
-    auto& operations = f_.block(f_.body()).operations;
+    const Value runs = make(outer_, Opcode::lt, {loop.operands[0], loop.operands[1]}, Type::scalar(ElementType::i1));
+    auto& operations = f_.block(outer_).operations;
     const OperationId condition = operations.back();
     operations.pop_back();
     operations.insert(std::find(operations.begin(), operations.end(), loop_id), condition);
@@ -540,7 +590,7 @@ class Overlap {
   }
 
   Function f_;
-  BlockId body_;
+  BlockId outer_, body_;                       // the loop's block and its body
   OperationId first_, second_;
   std::size_t slot_ = 0;                       // of the sum among the carried values
   Value index_, turn_;

@@ -91,14 +91,19 @@ void lower_start(Lowering& l, const ir::Operation& operation) {
   in_one_thread([&] { lower_block(l, operation.blocks[0]); });
 }
 
-void lower_release(Lowering& l, const ir::Operation& operation) {
-  const Slot slot = slot_of(l, operation);
+/// The last warp waits until the stage is empty; one of its threads runs the block.
+void refill(Lowering& l, const ir::Operation& operation, const Slot& slot) {
   Value* empty = barrier_address(l, operation.operands[0], Barrier::empty, slot.stage);
-  arrive_once_per_warp(l, empty);
   when(l, l.b.CreateICmpEQ(l.warp, l.b.getInt32(l.f.num_warps - 1)), [&] {
     wait(l, empty, slot.parity);
     when(l, elected(l), [&] { lower_block(l, operation.blocks[0]); });
   });
+}
+
+void lower_release(Lowering& l, const ir::Operation& operation) {
+  const Slot slot = slot_of(l, operation);
+  arrive_once_per_warp(l, barrier_address(l, operation.operands[0], Barrier::empty, slot.stage));
+  refill(l, operation, slot);
 }
 
 void lower_bulk_copy(Lowering& l, const ir::Operation& operation) {
@@ -156,6 +161,10 @@ void lower_ring(Lowering& l, const ir::Operation& operation) {
   switch (operation.opcode) {
     case Opcode::ring_start: return lower_start(l, operation);
     case Opcode::ring_release: return lower_release(l, operation);
+    case Opcode::ring_refill: {
+      const Slot slot = slot_of(l, operation);
+      return refill(l, operation, {slot.stage, l.b.CreateXor(slot.parity, l.b.getInt32(1))});   // the phase before
+    }
     case Opcode::bulk_copy: return lower_bulk_copy(l, operation);
     case Opcode::ring_wait: {
       const Slot slot = slot_of(l, operation);

@@ -14,7 +14,7 @@ std::vector<TensorMap> tensor_maps(const ir::Function& function);
 std::int64_t barrier_bytes(const ir::Function& function, const ir::Operation& alloc_shared);
 /// At the start of the program: they are far away until they are first used.
 void prefetch_tensor_maps(Lowering& l);
-/// ring_start, ring_wait, ring_release, bulk_copy.
+/// ring_start, ring_wait, ring_release, ring_refill, bulk_copy.
 void lower_ring(Lowering& l, const ir::Operation& operation);
 
 }  // namespace flextile::backend

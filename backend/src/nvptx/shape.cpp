@@ -30,7 +30,8 @@ llvm::Value* grid_value(Lowering& l, const ir::Operation& operation) {
   constexpr ID program[] = {nvvm_read_ptx_sreg_ctaid_x, nvvm_read_ptx_sreg_ctaid_y, nvvm_read_ptx_sreg_ctaid_z};
   constexpr ID count[] = {nvvm_read_ptx_sreg_nctaid_x, nvvm_read_ptx_sreg_nctaid_y, nvvm_read_ptx_sreg_nctaid_z};
   const std::int64_t axis = operation.attributes.integer(AttributeName::axis);
-  return call(l, (operation.opcode == Opcode::program_id ? program : count)[axis], {});
+  if (operation.opcode == Opcode::num_programs && l.programs[axis]) return l.programs[axis];
+  return call(l, (operation.opcode == Opcode::program_id || operation.opcode == Opcode::worker_id ? program : count)[axis], {});
 }
 
 /// Register of `layout` that adds exactly `offset`.
@@ -66,6 +67,8 @@ void lower_shape(Lowering& l, const ir::Operation& operation) {
   switch (operation.opcode) {
     case Opcode::constant: l.of(result).assign(register_count(layout_of(l, result)), constant(l, operation)); return;
     case Opcode::program_id:
+    case Opcode::worker_id:
+    case Opcode::num_workers:
     case Opcode::num_programs: l.of(result) = {grid_value(l, operation)}; return;
     case Opcode::arange: {
       const Layout& layout = layout_of(l, result);

@@ -133,6 +133,7 @@ void lower_shared(Lowering& l, const ir::Operation& operation) {
     case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_release:
+    case Opcode::ring_refill:
     case Opcode::bulk_copy: return lower_ring(l, operation);
     default: throw CompileError("flextile: compile error in kernel \"" + l.f.name + "\"\n  [" + std::string(ir::name(operation.opcode)) + "] is not made for " + l.target.name());
   }

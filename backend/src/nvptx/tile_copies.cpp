@@ -75,6 +75,16 @@ const ir::Parameter* TileCopies::parameter_of(Value value) const {
   return !definition.operation && definition.block == f_.body() ? &f_.parameters[definition.position] : nullptr;
 }
 
+bool TileCopies::reads_what_nobody_writes(const Operation& operation) const {
+  Value from = operation.operands[0];
+  while (const Operation* source = f_.defining(from)) {
+    if (source->opcode != Opcode::offset && source->opcode != Opcode::view_base) return false;
+    from = source->operands[0];
+  }
+  const ir::Parameter* parameter = parameter_of(from);
+  return parameter && parameter->read_only;
+}
+
 bool TileCopies::writes(BlockId block) const {
   for (OperationId id : f_.block(block).operations) {
     const Operation& operation = f_.operation(id);
@@ -116,7 +126,7 @@ bool TileCopies::collect_slice(Value value, BlockId body, bool loop_writes, std:
   if (std::find(slice.begin(), slice.end(), definition.operation) != slice.end()) return true;
   const bool read = operation.opcode == Opcode::load || operation.opcode == Opcode::gather || operation.opcode == Opcode::view_load;
   if (!operation.blocks.empty() || (!read && !ir::has(operation.opcode, ir::pure))) return false;
-  if (read && loop_writes) return false;
+  if (read && loop_writes && !reads_what_nobody_writes(operation)) return false;
   if (f_.type(operation.results[0]).has_shape() && f_.type(operation.results[0]).rank > 0) return false;
   for (Value operand : operation.operands) {
     if (!collect_slice(operand, body, loop_writes, slice)) return false;

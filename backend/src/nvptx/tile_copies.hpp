@@ -34,6 +34,7 @@ class TileCopies {
   /// A tile whose rows are whole 16-byte chunks, aligned in memory.
   bool can_copy(const ir::Operation& operation) const;
   const ir::Parameter* parameter_of(ir::Value value) const;
+  bool reads_what_nobody_writes(const ir::Operation& read) const;
   /// The block in which an operation with results stands.
   ir::BlockId block_of(ir::OperationId id) const { return f_.definition(f_.operation(id).results[0]).block; }
   bool writes(ir::BlockId block) const;
@@ -41,7 +42,7 @@ class TileCopies {
   /// The operation or one in its blocks takes the value.
   bool uses(ir::OperationId id, ir::Value value) const;
   /// Adds the operations of `body` that `value` is computed from, operands first; false where it depends on a carried
-  /// value or on memory that the loop writes.
+  /// value or on memory that may be written meanwhile.
   bool collect_slice(ir::Value value, ir::BlockId body, bool loop_writes, std::vector<ir::OperationId>& slice) const;
 
   /// Values by the number of the one that they stand for.

@@ -44,6 +44,7 @@ class Counting {
     if (!step || *step < 1) return false;
     if (moves_with_index(value)) return *step == 1;
     const ir::Operation* operation = l_.f.defining(value);
+    if (operation && operation->opcode == Opcode::add && is_fixed(operation->operands[1])) return by_one(operation->operands[0]);
     return operation && operation->opcode == Opcode::div && moves_with_index(operation->operands[0]) && constant_of(l_, operation->operands[1]) == step;
   }
 

@@ -235,6 +235,9 @@ Lifting lifting(Opcode opcode) {
     case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_release:
+    case Opcode::ring_refill:
+    case Opcode::worker_id:
+    case Opcode::num_workers:
     case Opcode::roles:
       return Lifting::refused;
   }

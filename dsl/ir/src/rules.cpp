@@ -135,7 +135,11 @@ std::string rule_of(const Rule& rule) {
     case Opcode::ring_wait:
       return ring_wait_rule(rule);
     case Opcode::ring_release:
+    case Opcode::ring_refill:
       return ring_release_rule(rule);
+    case Opcode::worker_id:
+    case Opcode::num_workers:
+      return worker_rule(rule);
     case Opcode::roles:
       return roles_rule(rule);
   }

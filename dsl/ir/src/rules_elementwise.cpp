@@ -83,6 +83,8 @@ std::string program_rule(const Rule& rule) {
   return wrong_result(rule, Type::scalar(ElementType::i32));
 }
 
+std::string worker_rule(const Rule& rule) { return wrong_result(rule, Type::scalar(ElementType::i32)); }
+
 std::string unary_rule(const Rule& rule, ElementClass allowed) {
   if (std::string wrong = not_a_number(rule, "operand", rule.operand(0), allowed); !wrong.empty()) return wrong;
   return wrong_result(rule, rule.operand(0));
