@@ -123,6 +123,8 @@ void lower(const ir::Function& scheduled, const CompileOptions& options, const S
   }
 }
 
+/// Not for kernels with roles: nvJitLink assembles as one of several compilation units and ignores what each role does with its
+/// registers (setmaxnreg). The driver, which assembles what has no machine code yet when it is loaded, does not.
 void assemble_ptx(const CompileOptions& options, CompiledKernel& kernel) {
   AssembledKernel assembled = assemble(kernel.kernel_name, kernel.ptx_text, kernel.target, options.line_info);
   kernel.binary = std::move(assembled.cubin);
@@ -176,7 +178,7 @@ CompiledKernel compile(const ir::Function& function, const Target& target, const
   stages.write("kernel.ll", kernel.llvm_ir_text);
   if (target.is_gpu()) {
     stages.write("kernel.ptx", kernel.ptx_text);
-    if (options.binary) backend::assemble_ptx(options, kernel);
+    if (options.binary && !kernel.resident) backend::assemble_ptx(options, kernel);
     stages.write("resources.txt", kernel.resources() + kernel.explain());
   }
   kernel.stages = stages.take();

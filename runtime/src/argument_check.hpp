@@ -15,13 +15,13 @@ inline constexpr std::size_t most_tensor_maps = 8;
 
 /// A kernel's arguments as both back ends take them: values[i] is what pointers[i] points to.
 /// A scalar or pointer is one value; a view of rank r is 1 + 2r: base pointer, r i32 sizes, r i64 strides. Behind them is room for
-/// the grid's extents, where launched programs share them out, and for pointers to the kernel's tensor maps.
+/// the grid's extents and a counter, where launched programs share them out, and for pointers to the kernel's tensor maps.
 struct PackedArguments {
   static constexpr std::size_t most_values = most_parameters * (1 + 2 * ir::max_view_rank);
   std::size_t count = 0;
   AlignmentClass facts = 0;
-  std::uint64_t values[most_values + 3];
-  void* pointers[most_values + 3 + most_tensor_maps];
+  std::uint64_t values[most_values + 4];
+  void* pointers[most_values + 4 + most_tensor_maps];
 
   PackedArguments() {}
   PackedArguments(const PackedArguments&) = delete;

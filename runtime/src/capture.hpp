@@ -13,6 +13,7 @@ struct Capture {
   StreamState* stream;
   std::vector<ir::TensorHandle> tensors;            // kept alive by the graph
   std::vector<std::function<void()>> host_work;     // in order; only on the host
+  void* counter = nullptr;                          // see program_counter.hpp
 };
 
 /// The thread's capture if it records `stream`, else null.

@@ -6,6 +6,7 @@
 
 #include "capture.hpp"
 #include "driver.hpp"
+#include "program_counter.hpp"
 #include "storage.hpp"
 
 namespace flextile::runtime {
@@ -49,7 +50,7 @@ Graph::Graph(const Stream& stream) {
     runtime::order_after(captured, &captured->device->default_stream);
     check(driver()->cuStreamBeginCapture_v2(captured->native, runtime::capture_relaxed), "cuStreamBeginCapture");
   }
-  state_ = new runtime::GraphState{stream, {captured, {}, {}}};
+  state_ = new runtime::GraphState{stream, {captured, {}, {}, nullptr}};
   runtime::set_capture(&state_->capture);
 }
 
@@ -88,6 +89,7 @@ Graph::~Graph() {
     } catch (const Error&) {  // the context is gone, and the graph with it
     }
   }
+  runtime::free_program_counter(*state_->capture.stream->device, state_->capture.counter);
   delete state_;
 }
 

@@ -14,6 +14,7 @@
 #include "driver.hpp"
 #include "kernel_record.hpp"
 #include "storage.hpp"
+#include "program_counter.hpp"
 #include "tensor_map.hpp"
 #include "thread_pool.hpp"
 
@@ -112,14 +113,16 @@ void record_on_host(Capture& capture, HostEntry entry, const Grid& grid, const P
   });
 }
 
-/// Programs that stay on the device: how many to launch. The grid's extents become arguments.
-Grid share_out(const KernelRecord& kernel, const Grid& grid, PackedArguments& packed) {
+/// Programs that stay on the device: how many to launch. The grid's extents and the counter of taken programs become arguments.
+Grid share_out(const KernelRecord& kernel, const Grid& grid, StreamState& stream, PackedArguments& packed) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   std::int64_t programs = 0;
   if (__builtin_mul_overflow(grid.x * grid.y, grid.z, &programs) || programs > most)
     throw ArgumentError("flextile: launch of kernel \"" + kernel.compiled->kernel_name + "\": the grid is " + grid_text(grid) + "; all programs together must be below 2^31");
-  for (const std::int64_t extent : {grid.x, grid.y, grid.z}) {
-    packed.values[packed.count] = static_cast<std::uint64_t>(extent);
+  const std::uint64_t values[] = {static_cast<std::uint64_t>(grid.x), static_cast<std::uint64_t>(grid.y), static_cast<std::uint64_t>(grid.z),
+                                  reinterpret_cast<std::uintptr_t>(program_counter(stream))};
+  for (const std::uint64_t value : values) {
+    packed.values[packed.count] = value;
     packed.pointers[packed.count] = &packed.values[packed.count];
     ++packed.count;
   }
@@ -128,7 +131,7 @@ Grid share_out(const KernelRecord& kernel, const Grid& grid, PackedArguments& pa
 
 void run_on_device(const KernelRecord& kernel, const Grid& asked, StreamState* stream, const Argument* arguments, PackedArguments& packed) {
   CurrentContext current(kernel.device->context);
-  const Grid grid = kernel.workers > 0 ? share_out(kernel, asked, packed) : asked;
+  const Grid grid = kernel.workers > 0 ? share_out(kernel, asked, *stream, packed) : asked;
   TensorMapImage images[most_tensor_maps];   // the driver copies them, into a graph too
   const std::vector<TensorMap>& maps = kernel.compiled->tensor_maps;
   for (std::size_t i = 0; i < maps.size(); ++i) {

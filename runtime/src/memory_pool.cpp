@@ -187,4 +187,18 @@ std::int64_t MemoryPool::cached() const {
   return static_cast<std::int64_t>(cached_);
 }
 
+void* zeroed_memory(std::size_t bytes) {
+  const Driver& functions = require_driver();
+  struct OwnStream {   // of no capture
+    void* native = nullptr;
+    OwnStream() { check(driver()->cuStreamCreate(&native, 1 /* non-blocking */), "cuStreamCreate"); }
+    ~OwnStream() { driver()->cuStreamDestroy_v2(native); }
+  } stream;
+  std::uint64_t address = 0;
+  check(functions.cuMemAlloc_v2(&address, bytes), "cuMemAlloc");
+  check(functions.cuMemsetD8Async(address, 0, bytes, stream.native), "cuMemsetD8Async");
+  check(functions.cuStreamSynchronize(stream.native), "cuStreamSynchronize");
+  return reinterpret_cast<void*>(address);
+}
+
 }  // namespace flextile::runtime

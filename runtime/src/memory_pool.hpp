@@ -58,4 +58,8 @@ class MemoryPool {
 /// FLEXTILE_MEMORY_CACHE=0: every release goes straight to the system, for memory checkers.
 bool caches_memory();
 
+/// Device memory that is no block of the pool, all zeros, whatever the thread's streams are recording. The caller has the device's
+/// context.
+void* zeroed_memory(std::size_t bytes);
+
 }  // namespace flextile::runtime

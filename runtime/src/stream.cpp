@@ -7,6 +7,7 @@
 
 #include "device_state.hpp"
 #include "driver.hpp"
+#include "program_counter.hpp"
 
 namespace flextile::runtime {
 namespace {
@@ -28,6 +29,7 @@ void retain(StreamState* stream) { stream->references.fetch_add(1, std::memory_o
 
 void release(StreamState* stream) {
   if (stream->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  free_program_counter(*stream->device, stream->counter);
   if (stream->owned && stream->native) {
     try {
       CurrentContext current(stream->device->context);

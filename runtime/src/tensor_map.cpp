@@ -138,17 +138,7 @@ void* zeros_on(DeviceState& device) {
   constexpr std::size_t bytes = 256;   // what the copy engine fetches at least, for one element too
   std::lock_guard lock(mutex);
   if (device.zeros) return device.zeros;
-  const Driver& functions = require_driver();
-  struct OwnStream {   // of no capture
-    void* native = nullptr;
-    OwnStream() { check(driver()->cuStreamCreate(&native, 1 /* non-blocking */), "cuStreamCreate"); }
-    ~OwnStream() { driver()->cuStreamDestroy_v2(native); }
-  } stream;
-  std::uint64_t address = 0;
-  check(functions.cuMemAlloc_v2(&address, bytes), "cuMemAlloc");
-  check(functions.cuMemsetD8Async(address, 0, bytes, stream.native), "cuMemsetD8Async");
-  check(functions.cuStreamSynchronize(stream.native), "cuStreamSynchronize");
-  return device.zeros = reinterpret_cast<void*>(address);
+  return device.zeros = zeroed_memory(bytes);
 }
 
 }  // namespace flextile::runtime

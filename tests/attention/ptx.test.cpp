@@ -67,8 +67,7 @@ void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask
     if (!kernel.resident) break;
     CAPTURE(workers);
     attended.out.fill(0.0f), attended.lse.fill(0.0f);
-    for (std::uint32_t worker = 0; worker < std::min<std::uint32_t>(workers, static_cast<std::uint32_t>(programs)); ++worker)
-      test::run_worker(kernel, pointers.data(), worker, workers, {programs, 1, 1}, arguments.memory, worker % 2 == 0);
+    test::run_workers(kernel, pointers.data(), std::min<std::uint32_t>(workers, static_cast<std::uint32_t>(programs)), {programs, 1, 1}, arguments.memory);
     check_attended(in, attended, scale, score_mod, mask_mod);
   }
 }

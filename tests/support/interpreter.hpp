@@ -8,12 +8,16 @@
 // memory is rubbish until it is written, and asynchronous copies land no earlier than a wait demands, so a wrong ring shows.
 #pragma once
 #include <cmath>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <flextile/backend/host_module.hpp>

@@ -1,5 +1,6 @@
-// Rings that the copy engine fills. There is one reader here, so a release is the last one and its block runs at once: a stage
-// that is released before it is read holds rubbish by then. Copies land when a wait demands it, no earlier.
+// Rings that the copy engine fills. A release is the last one and its block runs at once: a stage that is released before it is read
+// holds rubbish by then. Copies land when a wait demands it, no earlier. The roles of a program run in turn: each until it waits for
+// the other, and where neither can go on, that is a deadlock.
 #pragma once
 
 #pragma GCC diagnostic push
@@ -9,7 +10,7 @@ namespace flextile::test {
 
 inline void Interpreter::run_ring(const Op& op) {
   using ir::Opcode;
-  if (op.opcode == Opcode::ring_start || op.opcode == Opcode::ring_refill) return run_block(op.blocks[0]), void();
+  if (op.opcode == Opcode::ring_start) return run_block(op.blocks[0]), void();
   Ring& ring = rings_[op.operands[0].index];
   const std::int64_t stages = type(op.operands[0]).stages, turn = operand(op, 1).elements[0].integer;
   const std::string words = "turn " + std::to_string(turn) + " of a ring of " + std::to_string(stages) + " stages";
@@ -18,14 +19,28 @@ inline void Interpreter::run_ring(const Op& op) {
     const auto found = ring.turns.find(which);
     return found != ring.turns.end() && found->second == state;
   };
+  auto is_empty = [&] { return turn < stages || is(turn - stages, TurnState::released); };
+  if (roles_) ++roles_->steps;
+  const bool of_programs = type(op.operands[0]).element == ElementType::i32;
   switch (op.opcode) {
+    case Opcode::take_program:
+      ring.turns[turn] = TurnState::copied;
+      ring.numbers[turn] = (worker_ >= 0 ? 1 : programs()) + taken_++;
+      return;
+    case Opcode::taken_program:
+      if (!is(turn, TurnState::waited)) throw std::runtime_error("interpreter: a program's number is read in " + words + ", which was not waited for");
+      result(op).elements = {{ring.numbers[turn], 0}};
+      return;
+    case Opcode::ring_refill:
+      await(is_empty, "interpreter: deadlock: the producer waits until " + words + " may be filled");
+      return run_block(op.blocks[0]), void();
     case Opcode::bulk_copy:
-      if (turn >= stages && !is(turn - stages, TurnState::released)) throw std::runtime_error("interpreter: a copy of " + words + " before the stage is released");
+      if (!is_empty()) throw std::runtime_error("interpreter: a copy of " + words + " before the stage is released");
       if (!ring.turns.try_emplace(turn, TurnState::copied).second) throw std::runtime_error("interpreter: a second copy of " + words);
       ring.copies[turn] = start_copy(op, turn % stages);
       return;
     case Opcode::ring_wait:
-      if (!ring.turns.contains(turn)) throw std::runtime_error("interpreter: deadlock: the program waits for the copy of " + words + ", which nobody started");
+      await([&] { return ring.turns.contains(turn); }, "interpreter: deadlock: the program waits for the copy of " + words + ", which nobody started");
       if (is(turn, TurnState::released)) throw std::runtime_error("interpreter: a wait for " + words + ", which is released");
       if (const auto copy = ring.copies.find(turn); copy != ring.copies.end()) {
         land(copy->second);
@@ -35,8 +50,56 @@ inline void Interpreter::run_ring(const Op& op) {
       return;
     default:   // ring_release
       if (!is(turn, TurnState::waited)) throw std::runtime_error("interpreter: a release of " + words + ", which was not waited for");
+      if (of_programs && ++ring.releases[turn] < 2) return;   // both roles read it
       ring.turns[turn] = TurnState::released;
       run_block(op.blocks[0]);
+  }
+}
+
+template <class Condition> void Interpreter::await(Condition holds, const std::string& what) {
+  while (!holds()) {
+    const long before = roles_ ? roles_->steps : 0;
+    if (!roles_ || !switch_role(!is_producer()) || (roles_->steps == before && !holds())) throw std::runtime_error(what);
+  }
+}
+
+/// False where the other role has ended.
+inline bool Interpreter::switch_role(bool to_producer) {
+  std::unique_lock lock(roles_->mutex);
+  if (to_producer ? roles_->producer_done : roles_->consumer_done) return false;
+  roles_->producer_runs = to_producer;
+  roles_->changed.notify_all();
+  roles_->changed.wait(lock, [&] { return roles_->producer_runs != to_producer; });
+  return true;
+}
+
+inline void Interpreter::run_roles(const Op& op) {
+  Roles roles;
+  roles_ = &roles;
+  std::exception_ptr failure[2];
+  auto run = [&](bool producer) {
+    is_producer() = producer;
+    {
+      std::unique_lock lock(roles.mutex);
+      roles.changed.wait(lock, [&] { return roles.producer_runs == producer; });
+    }
+    try {
+      run_block(op.blocks[producer ? 0 : 1]);
+    } catch (...) {
+      failure[producer ? 0 : 1] = std::current_exception();
+    }
+    std::lock_guard lock(roles.mutex);
+    (producer ? roles.producer_done : roles.consumer_done) = true;
+    roles.producer_runs = !producer;
+    roles.changed.notify_all();
+  };
+  std::thread other(run, true);
+  run(false);
+  is_producer() = false;
+  other.join();
+  roles_ = nullptr;
+  for (const std::exception_ptr& each : {failure[1], failure[0]}) {
+    if (each) std::rethrow_exception(each);
   }
 }
 

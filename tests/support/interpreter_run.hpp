@@ -15,6 +15,8 @@ class Interpreter {
     for (std::size_t i = 0; i < parameters.size(); ++i) values_[function_.parameter(i).index] = std::move(parameters[i]);
     return run_block(function_.body());
   }
+  /// Where programs are shared out: this one does all of them.
+  void work_alone() { worker_ = 0; }
   /// What `value` was when it was last computed; no elements if it never was.
   const Contents& last(ir::Value value) const { return values_[value.index]; }
 
@@ -90,6 +92,8 @@ class Interpreter {
   void run_shared(const Op& op);
   void land_copies(std::size_t pending);
   void run_ring(const Op& op);
+  void run_roles(const Op& op);
+  template <class Condition> void await(Condition holds, const std::string& what);
   void run_dot(const Op& op);
   void run_reduce(const Op& op);
   void run_control(const Op& op);
@@ -108,11 +112,12 @@ class Interpreter {
   Copy start_copy(const Op& op, std::int64_t stage);
   void land(const Copy& copy);
 
+  std::int64_t programs() const { return std::int64_t{program_.count[0]} * program_.count[1] * program_.count[2]; }
   std::int64_t linear_program() const { return (std::int64_t{program_.id[2]} * program_.count[1] + program_.id[1]) * program_.count[0] + program_.id[0]; }
 
   const ir::Function& function_;
   HostProgram program_;
-  std::int64_t worker_ = 0, workers_ = 0;   // 0: a worker for every program
+  std::int64_t worker_ = -1;                // 0: the only one; -1: one of as many workers as there are programs
   std::vector<Contents> values_;
   std::vector<Copy> copies_;
 
@@ -122,8 +127,24 @@ class Interpreter {
   struct Ring {
     std::map<std::int64_t, TurnState> turns;
     std::map<std::int64_t, Copy> copies;
+    std::map<std::int64_t, std::int64_t> numbers;     // of programs, by turn
+    std::map<std::int64_t, int> releases;
   };
   std::map<std::uint32_t, Ring> rings_;
+  std::int64_t taken_ = 0;                            // programs
+  /// A producer runs in a thread of its own, but only one of the two goes on at a time: until it waits for the other.
+  struct Roles {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool producer_runs = true, producer_done = false, consumer_done = false;
+    long steps = 0;                                   // what rings went through
+  };
+  Roles* roles_ = nullptr;
+  bool switch_role(bool to_producer);
+  static bool& is_producer() {
+    thread_local bool value = false;
+    return value;
+  }
 };
 
 inline void Interpreter::run_operation(const Op& op) {
@@ -151,8 +172,8 @@ inline void Interpreter::run_operation(const Op& op) {
       for (std::size_t i = 0; i < count(op); ++i) result(op).elements[i] = {op.attributes.integer(Attribute::start) + static_cast<std::int64_t>(i), 0};
       return;
     case Opcode::program_id: result(op).elements = {{program_.id[op.attributes.integer(Attribute::axis)], 0}}; return;
-    case Opcode::worker_id: result(op).elements = {{workers_ > 0 ? worker_ : linear_program(), 0}}; return;
-    case Opcode::num_workers: result(op).elements = {{workers_ > 0 ? workers_ : std::int64_t{program_.count[0]} * program_.count[1] * program_.count[2], 0}}; return;
+    case Opcode::worker_id: result(op).elements = {{worker_ >= 0 ? worker_ : linear_program(), 0}}; return;
+    case Opcode::num_workers: result(op).elements = {{worker_ >= 0 ? 1 : programs(), 0}}; return;
     case Opcode::num_programs: result(op).elements = {{program_.count[op.attributes.integer(Attribute::axis)], 0}}; return;
     case Opcode::broadcast:
     case Opcode::expand_dims:
@@ -189,7 +210,10 @@ inline void Interpreter::run_operation(const Op& op) {
     case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_refill:
+    case Opcode::take_program:
+    case Opcode::taken_program:
     case Opcode::ring_release: return run_ring(op);
+    case Opcode::roles: return run_roles(op);
     default: throw std::runtime_error("interpreter: cannot run " + std::string(ir::name(op.opcode)));
   }
 }

@@ -445,6 +445,7 @@ class PtxEmulator : private PtxProgram {
       const std::uint64_t x = get(t, i.operands[returns ? 2 : 1]);
       std::uint64_t fresh = x;
       if (operation == "cas") fresh = old == cut(x, 8 * static_cast<int>(bytes)) ? get(t, i.operands[3]) : old;
+      else if (operation == "inc") fresh = cut(old, 32) >= cut(x, 32) ? 0 : cut(old + 1, 32);
       else if (operation != "exch") fresh = ptx_binary(operation, type, old, x);
       std::memcpy(place, &fresh, bytes);
       if (returns) reg(t, i.operands[0].slot) = old;

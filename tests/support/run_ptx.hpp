@@ -64,21 +64,29 @@ struct EmulatedBlock {
   std::array<std::uint32_t, 3> id, count;
 };
 
+/// `counter`: of the programs that were taken.
 inline void run_block(const CompiledKernel& kernel, void* const* arguments, const EmulatedBlock& block, const std::int32_t (&grid)[3],
-                      const std::vector<MemoryRange>& memory, bool last_warp_first) {
+                      const std::vector<MemoryRange>& memory, bool last_warp_first, std::uint32_t& counter) {
   PtxEmulator emulator(kernel.ptx());
   for (const MemoryRange& range : memory) emulator.allow(range.begin, range.bytes);
   std::vector<std::uint64_t> raw = raw_arguments(kernel.parameters, arguments);
   const std::vector<EmulatedTensorMap> maps = tensor_maps(kernel, raw);
-  if (kernel.resident) raw.insert(raw.end(), grid, grid + 3);
+  if (kernel.resident) {
+    raw.insert(raw.end(), grid, grid + 3);
+    raw.push_back(reinterpret_cast<std::uint64_t>(&counter));
+    emulator.allow(&counter, sizeof counter);
+  }
   for (const EmulatedTensorMap& map : maps) raw.push_back(reinterpret_cast<std::uint64_t>(&map));
   emulator.run_one(block.id, block.count, raw, static_cast<std::size_t>(kernel.resource_usage.shared_memory), last_warp_first);
 }
 
-/// One of `workers` thread blocks of a kernel whose programs stay on the device: it takes over its share of the grid.
-inline void run_worker(const CompiledKernel& kernel, void* const* arguments, std::uint32_t worker, std::uint32_t workers, const std::int32_t (&grid)[3],
-                       const std::vector<MemoryRange>& memory, bool last_warp_first = false) {
-  run_block(kernel, arguments, {{worker, 0, 0}, {workers, 1, 1}}, grid, memory, last_warp_first);
+/// A launch of `workers` thread blocks of a kernel whose programs stay on the device, one block after the other: the first one takes
+/// all programs that are nobody's.
+inline void run_workers(const CompiledKernel& kernel, void* const* arguments, std::uint32_t workers, const std::int32_t (&grid)[3],
+                        const std::vector<MemoryRange>& memory) {
+  std::uint32_t counter = 0;
+  for (std::uint32_t worker = 0; worker < workers; ++worker) run_block(kernel, arguments, {{worker, 0, 0}, {workers, 1, 1}}, grid, memory, worker % 2 == 0, counter);
+  if (counter != 0) throw std::runtime_error("the counter of programs is " + std::to_string(counter) + " after a launch: the next one starts with 0");
 }
 
 /// One program.
@@ -90,7 +98,8 @@ inline void run_ptx(const CompiledKernel& kernel, void* const* arguments, const 
   EmulatedBlock block{three(program.id), three(program.count)};
   if (kernel.resident)   // as many workers as programs
     block = {{(block.id[2] * block.count[1] + block.id[1]) * block.count[0] + block.id[0], 0, 0}, {block.count[0] * block.count[1] * block.count[2], 1, 1}};
-  run_block(kernel, arguments, block, program.count, memory, last_warp_first);
+  std::uint32_t counter = 0;
+  run_block(kernel, arguments, block, program.count, memory, last_warp_first, counter);
 }
 
 }  // namespace flextile::test

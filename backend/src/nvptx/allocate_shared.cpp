@@ -15,7 +15,7 @@ namespace {
 using ir::AttributeName;
 using ir::Opcode;
 
-constexpr std::int64_t alignment = 1024;   // of a swizzle
+constexpr std::int64_t swizzle_alignment = 1024, usual_alignment = 128;
 
 /// Something that needs bytes from the operation numbered `first` to the one numbered `last`.
 struct Request {
@@ -23,6 +23,7 @@ struct Request {
   std::int64_t bytes = 0;
   int first = 0;
   int last = 0;
+  std::int64_t alignment = usual_alignment;
   std::int64_t offset = 0;
 };
 
@@ -40,9 +41,10 @@ class Lifetimes {
         const ir::Type& type = function_.type(operation.results[0]);
         const std::int64_t stage = (type.elements() * byte_size(type.element) + 15) / 16 * 16;
         request_of_[operation.results[0].index] = static_cast<int>(requests.size());
-        requests.push_back({id, stage * type.stages + barrier_bytes(function_, operation), now, now, 0});
+        requests.push_back({id, stage * type.stages + barrier_bytes(function_, operation), now, now,
+                            operation.attributes.integer(AttributeName::swizzle) ? swizzle_alignment : usual_alignment, 0});
       } else if (const std::int64_t bytes = scratch_bytes(function_, operation); bytes > 0) {
-        requests.push_back({id, bytes, now, now, 0});
+        requests.push_back({id, bytes, now, now, usual_alignment, 0});
       }
       for (ir::Value operand : operation.operands) {
         if (request_of_[operand.index] >= 0) extend(requests[request_of_[operand.index]], now);
@@ -91,7 +93,7 @@ ir::Function allocate_shared(const ir::Function& function, const Target& target)
     std::sort(together.begin(), together.end(), [](const Request* a, const Request* b) { return a->offset < b->offset; });
     for (const Request* other : together) {
       if (request->offset + request->bytes <= other->offset) break;
-      request->offset = std::max(request->offset, (other->offset + other->bytes + alignment - 1) / alignment * alignment);
+      request->offset = std::max(request->offset, (other->offset + other->bytes + request->alignment - 1) / request->alignment * request->alignment);
     }
     placed.push_back(request);
     result.operation(request->operation).attributes.set(AttributeName::offset, request->offset);

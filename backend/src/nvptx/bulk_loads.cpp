@@ -1,20 +1,18 @@
 // Tiles that dots read come by the copy engine (TMA) on sm_90a: one instruction of one thread fetches a tile, lays it out in
 // shared memory as wgmma wants it, and counts its bytes at a barrier.
 //
-// A loop with {stages = S} at the kernel's top level becomes
+// Where a loop with {stages = S} is the only one at the kernel's top level, and what it fetches depends on the program's number and
+// on memory that nobody writes, programs stay on the device (resident_programs.hpp), and warps have roles:
 //
-//   start of the rings                                   barriers; one thread fetches turns 0 .. S-1
-//   loop:
-//     wait for a stage, at the first dot that reads it
-//     release it, behind the last                        when all warps have, one thread fetches turn + S into it
+//   producer: for each program:  fill the rings of the tiles from in front of the loop
+//                                for each step: fill each ring, as soon as its stage is empty
+//   consumer: for each program:  loop: wait for a stage, at the first dot that reads it; release it, behind the last
 //
-// Where such a loop is all that a program does before its epilogue, programs stay on the device (resident_programs.hpp): a release
-// near a program's end fetches the next program's first tiles. Turns count on from program to program.
+// The producer is four warps, of which each fills rings of its own, with one thread. It needs few registers and leaves the others to
+// the consumers (setmaxnreg). No barrier of all threads stands in a loop and no warp waits for a slower one, so warpgroups drift
+// apart: one multiplies while another exponentiates.
 //
-// No barrier of all threads stands in the loop and no warp waits for a slower one, so warpgroups drift apart: one multiplies
-// while another exponentiates. There is no producer warp: a ninth warp would take a third of the registers of its quarter of
-// the multiprocessor, and setmaxnreg, which gives them back, is ignored where PTX is assembled by nvJitLink (13.0), as one of
-// several compilation units.
+// Else the kernel's own warps fetch: before the loop turns 0 .. S-1, and, when all have released a stage, one thread the turn + S.
 #include <algorithm>
 
 #include "nvptx/matmul.hpp"
@@ -57,7 +55,7 @@ class BulkLoads : ResidentPrograms {
       single_.clear();
       location_ = f_.operation(id).location;
       if (const std::string reason = plan(id); !reason.empty()) f_.operation(id).attributes.set(AttributeName::schedule, "the copy engine fetches nothing: " + reason);
-      else if (!alone || !transform_resident(id)) transform(id);
+      else if (!alone || !specialise(id)) transform(id);
     }
     return std::move(f_);
   }
@@ -178,18 +176,23 @@ class BulkLoads : ResidentPrograms {
     f_.block(block).operations = std::move(order);
   }
 
-  // ---- a program of its own
+  // ---- the kernel's own warps fetch
   void transform(OperationId loop_id) {
     const Operation loop = f_.operation(loop_id);
     Order before;
     allocate_all(before);
-    start(before, loop, {});
+    start(before, loop);
     insert_before(loop_id, f_.body(), before);
-    Order wait;
-    const Value zero = number(wait, f_.body(), 0);
-    insert_before(loop_id, f_.body(), wait);
-    for (const Copied& copied : single_) read_single(copied, loop_id, f_.body(), zero);
-    read_rings(loop);
+    for (const Copied& copied : single_) {
+      Order zero;
+      const Value turn = number(zero, f_.body(), 0);
+      insert_before(loop_id, f_.body(), zero);
+      read_single(copied, loop_id, f_.body(), turn);
+    }
+    const Value index = f_.block(loop.blocks[0]).arguments[0];
+    Order order;
+    const Value turn = turn_of(order, loop, index, {});
+    read_rings(loop, order, turn, [&](const Copied& ring) { return refill(ring, loop, index, turn); });
   }
 
   void allocate_all(Order& order) {
@@ -197,29 +200,31 @@ class BulkLoads : ResidentPrograms {
     for (Copied& copied : rings_) allocate(order, copied, stages_);
   }
 
-  /// Starts the rings and fetches the first turns; `names` says what stands for values of the program.
-  void start(Order& order, const Operation& loop, const Renamed& names) {
+  std::vector<Value> buffers() const {
+    std::vector<Value> result;
+    for (const std::vector<Copied>* list : {&single_, &rings_}) {
+      for (const Copied& copied : *list) result.push_back(copied.buffer);
+    }
+    return result;
+  }
+
+  void start(Order& order, const Operation& loop) {
     const BlockId block = f_.add_block();
     Order inner;
     for (const Copied& copied : single_) {
-      Renamed same = names;
-      fetch(inner, block, copied, number(inner, block, 0), same);
+      Renamed none;
+      fetch(inner, block, copied, number(inner, block, 0), none);
     }
-    const Value lower = renamed(names, loop.operands[0]), upper = renamed(names, loop.operands[1]);
+    const Value lower = loop.operands[0];
     for (std::int64_t turn = 0; turn < stages_; ++turn) {
       const Value index = turn == 0 ? lower : arithmetic(inner, block, Opcode::add, lower, number(inner, block, turn * stride_));
-      when(inner, block, is_reached(inner, block, index, upper), [&](Order& inside, BlockId at) {
-        Renamed here = names;
-        here[f_.block(loop.blocks[0]).arguments[0].index] = index;
-        for (const Copied& ring : rings_) fetch(inside, at, ring, number(inside, at, turn), here);
+      when(inner, block, is_reached(inner, block, index, loop.operands[1]), [&](Order& inside, BlockId at) {
+        Renamed names{{f_.block(loop.blocks[0]).arguments[0].index, index}};
+        for (const Copied& ring : rings_) fetch(inside, at, ring, number(inside, at, turn), names);
       });
     }
     finish(block, std::move(inner));
-    std::vector<Value> buffers;
-    for (const std::vector<Copied>* list : {&single_, &rings_}) {
-      for (const Copied& copied : *list) buffers.push_back(copied.buffer);
-    }
-    emit(order, f_.body(), {Opcode::ring_start, std::move(buffers), {}, {block}, {}, location_}, {});
+    emit(order, f_.body(), {Opcode::ring_start, buffers(), {}, {block}, {}, location_}, {});
   }
 
   void read_single(const Copied& copied, OperationId loop_id, BlockId block, Value turn) {
@@ -231,25 +236,26 @@ class BulkLoads : ResidentPrograms {
     remove(copied.load);
   }
 
-  void read_rings(const Operation& loop) {
+  /// The turn of the loop's iteration `index`; `base` turns came before the loop (none: 0).
+  Value turn_of(Order& order, const Operation& loop, Value index, Value base) {
+    const BlockId body = f_.definition(index).block;
+    Value turn = arithmetic(order, body, Opcode::sub, index, loop.operands[0]);
+    if (stride_ != 1) turn = arithmetic(order, body, Opcode::div, turn, number(order, body, stride_));
+    return base ? arithmetic(order, body, Opcode::add, turn, base) : turn;
+  }
+
+  /// Waits, reads and releases of the loop's rings. `order` computes the turn.
+  template <class Refill> void read_rings(const Operation& loop, Order order, Value turn, Refill refill_of) {
     const BlockId body = loop.blocks[0];
-    const Value index = f_.block(body).arguments[0];
-    Order start;
-    Value turn = arithmetic(start, body, Opcode::sub, index, loop.operands[0]);
-    if (stride_ != 1) turn = arithmetic(start, body, Opcode::div, turn, number(start, body, stride_));
-    if (base_) turn = arithmetic(start, body, Opcode::add, turn, base_);
-    const Value stage = arithmetic(start, body, Opcode::rem, turn, number(start, body, stages_));
-    std::vector<BlockId> refills;
-    for (const Copied& ring : rings_) refills.push_back(refill(ring, loop, index, turn));
+    const Value stage = arithmetic(order, body, Opcode::rem, turn, number(order, body, stages_));
     auto& operations = f_.block(body).operations;
-    operations.insert(operations.begin(), start.begin(), start.end());
-    for (std::size_t i = 0; i < rings_.size(); ++i) {
-      const Copied& ring = rings_[i];
+    operations.insert(operations.begin(), order.begin(), order.end());
+    for (const Copied& ring : rings_) {
       const std::vector<OperationId> dots = read_at_uses(ring.load, ring.buffer, stage);
       auto position = [&](OperationId id) { return std::find(f_.block(body).operations.begin(), f_.block(body).operations.end(), id); };
       auto earlier = [&](OperationId a, OperationId b) { return position(a) < position(b); };
       Order release;
-      ring_operation(release, body, Opcode::ring_release, ring, turn, {refills[i]});
+      ring_operation(release, body, Opcode::ring_release, ring, turn, {refill_of(ring)});
       insert_after(*std::max_element(dots.begin(), dots.end(), earlier), body, release);
       Order wait;
       ring_operation(wait, body, Opcode::ring_wait, ring, turn);
@@ -260,80 +266,69 @@ class BulkLoads : ResidentPrograms {
     }
   }
 
-  /// The block that fetches turn + stages, of this program or of the next. Lists that it reads are read in order and so lie in the
-  /// nearest cache; nobody else spends registers on them.
+  /// The block that fetches turn + stages. Lists that it reads are read in order and so lie in the nearest cache.
   BlockId refill(const Copied& ring, const Operation& loop, Value index, Value turn) {
     const BlockId block = f_.add_block();
     Order order;
-    Value later = arithmetic(order, block, Opcode::add, index, number(order, block, stages_ * stride_));
-    Value reached = is_reached(order, block, later, loop.operands[1]);
-    Renamed names;
-    if (base_) {
-      const Value here = reached;
-      auto choose = [&](Value a, Value b) { return emit_value(order, block, Opcode::select, {here, a, b}, f_.type(a)); };
-      // Steps into the next program: what is left when this one's turns are over.
-      const Value steps = arithmetic(order, block, Opcode::sub, arithmetic(order, block, Opcode::add, turn, number(order, block, stages_)), arithmetic(order, block, Opcode::add, base_, trips_));
-      const Value in_next = emit_value(order, block, Opcode::lt, {steps, next_trips_}, Type::scalar(ElementType::i1));
-      later = choose(later, index_in_next(order, block, loop, steps));
-      reached = emit_value(order, block, Opcode::bit_or, {here, in_next}, Type::scalar(ElementType::i1));
-      for (Value value : used_by(ring)) names[value.index] = choose(value, renamed(next_names_, value));
-    }
-    names[index.index] = later;
-    when(order, block, reached, [&](Order& inside, BlockId at) {
+    const Value later = arithmetic(order, block, Opcode::add, index, number(order, block, stages_ * stride_));
+    Renamed names{{index.index, later}};
+    when(order, block, is_reached(order, block, later, loop.operands[1]), [&](Order& inside, BlockId at) {
       fetch(inside, at, ring, arithmetic(inside, at, Opcode::add, turn, number(inside, at, stages_)), names);
     });
     finish(block, std::move(order));
     return block;
   }
 
-  // ---- programs that stay
-  bool transform_resident(OperationId loop_id) {
+  // ---- roles
+  bool specialise(OperationId loop_id) {
     const Function before = f_;
     wrap();
-    if (!plan_next(f_.operation(loop_id))) {
+    if (!plan_producer(f_.operation(loop_id))) {
       f_ = before;
       facts_.resize(f_.value_count());
-      program_ = {};
       return false;
     }
-    carry();
     const Operation loop = f_.operation(loop_id);
-    auto next = [&](Value value) { return renamed(next_names_, value); };
-    trips_ = trips(loop.operands[0], loop.operands[1]);
-    next_trips_ = emit_value(start_, program_, Opcode::select, {follows_, trips(next(loop.operands[0]), next(loop.operands[1])), number(start_, program_, 0)}, f_.type(trips_));
     Order outside;
     allocate_all(outside);
-    start(outside, loop, first_names_);
-    auto& around = f_.block(f_.body()).operations;
-    around.insert(around.end() - 1, outside.begin(), outside.end());
-    fetch_ahead(loop);
-    begin();
+    std::vector<Value> rings = buffers();
+    rings.push_back(ring_of_programs(outside));
+    emit(outside, f_.body(), {Opcode::ring_start, std::move(rings), {}, {nothing()}, {}, location_}, {});
+
+    Renamed names;
+    const ProgramLoop made = producer(names);
+    auto& produced = f_.block(made.body).operations;
+    Order order = std::move(produced);
+    std::int64_t warp = 0;
     for (const Copied& copied : single_) {
-      read_single(copied, loop_id, program_, round_);
-      Order release;
-      const BlockId block = f_.add_block();
-      Order inner;
-      when(inner, block, follows_, [&](Order& inside, BlockId at) {
-        Renamed names = next_names_;
-        fetch(inside, at, copied, arithmetic(inside, at, Opcode::add, round_, number(inside, at, 1)), names);
-      });
-      finish(block, std::move(inner));
-      ring_operation(release, program_, Opcode::ring_release, copied, round_, {block});
-      insert_after(loop_id, program_, release);
+      Renamed here = names;
+      fill(order, made.body, copied, made.round, here, warp++);
     }
-    read_rings(loop);
+    const std::int64_t first_ring = warp % producer_warps;
+    produce_steps(order, made, loop, names, warp);
+    const Value made_turns = trips(order, made.body, renamed(names, loop.operands[0]), renamed(names, loop.operands[1]));
+    f_.block(made.body).operations = std::move(order);
+
+    for (const Copied& copied : single_) {
+      read_single(copied, loop_id, consumer_.body, consumer_.round);
+      Order release;
+      ring_operation(release, consumer_.body, Opcode::ring_release, copied, consumer_.round, {nothing()});
+      insert_after(loop_id, consumer_.body, release);
+    }
+    Order turns;
+    const Value turn = turn_of(turns, loop, f_.block(loop.blocks[0]).arguments[0], consumer_.base);
+    read_rings(loop, turns, turn, [&](const Copied&) { return nothing(); });
     Order end;
-    const Value base = arithmetic(end, program_, Opcode::add, base_, trips_);
-    auto& operations = f_.block(program_).operations;
-    operations.insert(operations.end(), end.begin(), end.end());
-    close(base);
+    const Value used_turns = trips(end, consumer_.body, loop.operands[0], loop.operands[1]);
+    auto& consumed = f_.block(consumer_.body).operations;
+    consumed.insert(consumed.end(), end.begin(), end.end());
+    close(std::move(outside), made, made_turns, used_turns, first_ring);
     return true;
   }
 
-  /// What must be known of the next program.
-  bool plan_next(const Operation& loop) {
-    const std::vector<Value> bounds(loop.operands.begin(), loop.operands.begin() + 2);
-    std::vector<Value> wanted = bounds;
+  /// What the producer must be able to compute by itself.
+  bool plan_producer(const Operation& loop) {
+    std::vector<Value> wanted(loop.operands.begin(), loop.operands.begin() + 3);
     for (const std::vector<Copied>* list : {&single_, &rings_}) {
       for (const Copied& copied : *list) {
         for (OperationId id : copied.slice) wanted.insert(wanted.end(), f_.operation(id).operands.begin(), f_.operation(id).operands.end());
@@ -344,57 +339,47 @@ class BulkLoads : ResidentPrograms {
     return std::all_of(wanted.begin(), wanted.end(), [&](Value value) { return needs(value); });
   }
 
-  /// Carried values that fetching into the ring takes.
-  std::vector<Value> used_by(const Copied& copied) const {
-    std::vector<Value> result;
-    for (Value value : here_) {
-      const bool used = uses(copied.load, value) || std::any_of(copied.slice.begin(), copied.slice.end(), [&](OperationId id) { return uses(id, value); });
-      if (used) result.push_back(value);
+  BlockId nothing() {
+    const BlockId block = f_.add_block();
+    finish(block, {});
+    return block;
+  }
+
+  /// The producer's warp `warp` fetches a tile as soon as its stage is empty.
+  void fill(Order& order, BlockId block, const Copied& copied, Value turn, Renamed& names, std::int64_t warp) {
+    const BlockId filled = f_.add_block();
+    Order inner;
+    fetch(inner, filled, copied, turn, names);
+    finish(filled, std::move(inner));
+    emit(order, block, {Opcode::ring_refill, {copied.buffer, turn}, {}, {filled}, {{AttributeName::warp, warp % producer_warps}}, f_.operation(copied.load).location}, {});
+  }
+
+  void produce_steps(Order& order, const ProgramLoop& made, const Operation& loop, const Renamed& names, std::int64_t warp) {
+    const BlockId body = f_.add_block();
+    const Value index = f_.add_argument(body, f_.type(loop.operands[0]));
+    Operation steps{Opcode::for_, {}, {}, {body}, {}, location_};
+    for (std::size_t i = 0; i < 3; ++i) steps.operands.push_back(renamed(names, loop.operands[i]));
+    Order inner;
+    const Value turn = turn_of(inner, steps, index, made.base);
+    for (const Copied& ring : rings_) {
+      Renamed here = names;
+      here[f_.block(loop.blocks[0]).arguments[0].index] = index;
+      fill(inner, body, ring, turn, here, warp++);
     }
-    return result;
+    finish(body, std::move(inner));
+    emit(order, made.body, std::move(steps), {});
   }
 
-  Value trips(Value lower, Value upper) {
-    Value length = arithmetic(start_, program_, Opcode::max, arithmetic(start_, program_, Opcode::sub, upper, lower), number(start_, program_, 0));
+  /// How often the loop runs.
+  Value trips(Order& order, BlockId block, Value lower, Value upper) {
+    Value length = arithmetic(order, block, Opcode::max, arithmetic(order, block, Opcode::sub, upper, lower), number(order, block, 0));
     if (stride_ == 1) return length;
-    length = arithmetic(start_, program_, Opcode::add, length, number(start_, program_, stride_ - 1));
-    return arithmetic(start_, program_, Opcode::div, length, number(start_, program_, stride_));
-  }
-
-  Value index_in_next(Order& order, BlockId block, const Operation& loop, Value steps) {
-    const Value distance = stride_ == 1 ? steps : arithmetic(order, block, Opcode::mul, steps, number(order, block, stride_));
-    return arithmetic(order, block, Opcode::add, distance, renamed(next_names_, loop.operands[0]));
-  }
-
-  /// A program of fewer turns than there are stages cannot fetch all of the next one's first turns when it releases its own: the
-  /// rest is fetched when it begins.
-  void fetch_ahead(const Operation& loop) {
-    when(start_, program_, emit_value(start_, program_, Opcode::lt, {trips_, number(start_, program_, stages_)}, Type::scalar(ElementType::i1)), [&](Order& order, BlockId block) {
-      for (std::int64_t j = 0; j < stages_; ++j) {
-        const Value steps = arithmetic(order, block, Opcode::sub, number(order, block, j), trips_);
-        const Value inside = emit_value(order, block, Opcode::bit_and,
-                                        {emit_value(order, block, Opcode::ge, {steps, number(order, block, 0)}, Type::scalar(ElementType::i1)),
-                                         emit_value(order, block, Opcode::lt, {steps, next_trips_}, Type::scalar(ElementType::i1))},
-                                        Type::scalar(ElementType::i1));
-        when(order, block, inside, [&](Order& fetches, BlockId at) {
-          const Value turn = arithmetic(fetches, at, Opcode::add, base_, number(fetches, at, j));
-          for (const Copied& ring : rings_) {
-            const BlockId filled = f_.add_block();
-            Order fill;
-            Renamed names = next_names_;
-            names[f_.block(loop.blocks[0]).arguments[0].index] = index_in_next(fill, filled, loop, steps);
-            fetch(fill, filled, ring, turn, names);
-            finish(filled, std::move(fill));
-            ring_operation(fetches, at, Opcode::ring_refill, ring, turn, {filled});
-          }
-        });
-      }
-    });
+    length = arithmetic(order, block, Opcode::add, length, number(order, block, stride_ - 1));
+    return arithmetic(order, block, Opcode::div, length, number(order, block, stride_));
   }
 
   bool is_read(OperationId id) const { return f_.operation(id).opcode == Opcode::shared_load || f_.operation(id).opcode == Opcode::transpose; }
 
-  Value trips_, next_trips_;     // of this program and of the next
   std::int64_t free_bytes_;
   std::int64_t stride_ = 1;
   std::int64_t stages_ = 2;

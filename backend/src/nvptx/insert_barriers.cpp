@@ -123,6 +123,7 @@ class Barriers {
         if (operation.blocks.size() > 1) walk(operation.blocks[1], other);
         return since.merge(other);
       }
+      case Opcode::roles: return walk(operation.blocks.back(), since);   // a producer touches rings alone
       case Opcode::ring_start: {   // writes the barriers, then waits for all threads; what fills the stages comes after that
         for (ir::Value buffer : operation.operands) {
           Bytes bytes = stage_bytes(buffer, {});

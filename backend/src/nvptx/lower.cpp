@@ -70,7 +70,10 @@ std::vector<llvm::Type*> parameter_types(Lowering& l) {
       types.push_back(parameter.type.element == ElementType::i1 ? l.b.getInt8Ty() : element_type(l, parameter.type.element));
     }
   }
-  if (is_resident(l.f)) types.insert(types.end(), 3, l.b.getInt32Ty());
+  if (is_resident(l.f)) {
+    types.insert(types.end(), 3, l.b.getInt32Ty());
+    types.push_back(pointer);
+  }
   types.insert(types.end(), tensor_maps(l.f).size(), llvm::PointerType::get(l.b.getContext(), 0));
   return types;
 }
@@ -107,6 +110,7 @@ void bind_parameters(Lowering& l) {
   }
   if (!is_resident(l.f)) return;
   for (llvm::Value*& programs : l.programs) programs = l.kernel->getArg(next++);
+  l.counter = l.kernel->getArg(next++);
 }
 
 void build(Lowering& l, const CompileOptions& options) {
@@ -115,8 +119,9 @@ void build(Lowering& l, const CompileOptions& options) {
   l.kernel = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, l.f.name, l.module);
   l.kernel->setCallingConv(llvm::CallingConv::PTX_Kernel);
   l.kernel->addFnAttr(llvm::Attribute::NoUnwind);
-  const std::string threads = std::to_string(lanes_per_warp * l.f.num_warps);
-  l.kernel->addFnAttr("nvvm.reqntid", threads);
+  l.kernel->addFnAttr("nvvm.reqntid", std::to_string(lanes_per_warp * l.launched_warps));
+  // Two programs of four warps may share a multiprocessor: then each starts with half of the registers.
+  if (is_resident(l.f)) l.kernel->addFnAttr("nvvm.minctasm", l.f.num_warps == 4 ? "2" : "1");
   mark_tensor_maps(l);
   l.shared = new llvm::GlobalVariable(l.module, llvm::ArrayType::get(l.b.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage, nullptr, "shared_memory",
                                       nullptr, llvm::GlobalValue::NotThreadLocal, 3);
@@ -133,7 +138,7 @@ void build(Lowering& l, const CompileOptions& options) {
   l.lane = l.b.CreateAnd(l.thread, l.b.getInt32(lanes_per_warp - 1));
   // The warp's number through a shuffle: the assembler then knows that a warp agrees on what is computed from it.
   llvm::Value* warp = l.b.CreateLShr(l.thread, l.b.getInt32(5));
-  l.warp = l.f.num_warps == 1 ? l.b.getInt32(0)
+  l.warp = l.launched_warps == 1 ? l.b.getInt32(0)
                               : call(l, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {l.b.getInt32(-1), warp, l.b.getInt32(0), l.b.getInt32(31)});
   l.b.SetInsertPoint(body);
   prefetch_tensor_maps(l);
@@ -277,6 +282,8 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
     case Opcode::ring_wait:
     case Opcode::ring_release:
     case Opcode::ring_refill:
+    case Opcode::take_program:
+    case Opcode::taken_program:
     case Opcode::roles: return lower_shared(l, operation);
   }
 }
@@ -299,6 +306,7 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   l.registers.resize(function.value_count());
   l.places.resize(function.value_count());
   l.facts = index_facts(function);
+  l.launched_warps = function.num_warps + (is_resident(function) ? producer_warps : 0);
   l.async_proxy = uses_wgmma(function) && writes_shared_tiles(function);
   build(l, options);
   verify_module(module);
@@ -306,7 +314,7 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   NvptxCode code;
   code.llvm_ir = print_module(module);
   code.ptx = emit_ptx(module, target);
-  code.threads = lanes_per_warp * function.num_warps;
+  code.threads = lanes_per_warp * l.launched_warps;
   code.tensor_maps = tensor_maps(function);
   code.resident = is_resident(function);
   code.shared_memory = shared_memory_bytes(function);

@@ -128,8 +128,12 @@ llvm::Value* assembly(Lowering& l, llvm::Type* result, const std::string& text, 
 void barrier(Lowering& l) {
   // Each thread's own writes, and copies that have landed, before anybody's wgmma.
   if (l.async_proxy) assembly(l, l.b.getVoidTy(), "fence.proxy.async.shared::cta;", "", {}, true);
-  call(l, llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {l.b.getInt32(0)});
+  if (l.launched_warps == l.f.num_warps) return barrier_of_all(l);
+  constexpr const char* number = "15";   // the lowest ones are for turns
+  assembly(l, l.b.getVoidTy(), std::string("bar.sync ") + number + ", " + std::to_string(lanes_per_warp * l.f.num_warps) + ";", "", {}, true);
 }
+
+void barrier_of_all(Lowering& l) { call(l, llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {l.b.getInt32(0)}); }
 
 llvm::Value* shuffle_xor(Lowering& l, llvm::Value* value, int mask) {
   llvm::Type* type = value->getType();

@@ -79,7 +79,10 @@ struct Lowering {
   llvm::Value* thread = nullptr;
   llvm::Value* lane = nullptr;
   llvm::Value* warp = nullptr;
+  int launched_warps = 0;                      // num_warps and a producer's
+  bool in_producer = false;                    // one thread of each of its warps runs
   llvm::Value* programs[3] = {};               // of the grid, where launched programs share them out
+  llvm::Value* counter = nullptr;              // of those that were taken
   std::vector<Registers> registers = {};       // by value
   std::map<std::uint32_t, ViewParts> views = {};
   std::vector<IndexFacts> facts = {};
@@ -128,7 +131,10 @@ llvm::Value* owner(Lowering& l, const Layout& layout);
 llvm::Value* call(Lowering& l, llvm::Intrinsic::ID id, const Registers& arguments, const std::vector<llvm::Type*>& overloads = {});
 /// Convergent inline assembly. Several results come as a struct.
 llvm::Value* assembly(Lowering& l, llvm::Type* result, const std::string& text, const std::string& constraints, const Registers& arguments, bool memory);
+/// Of the program's own warps.
 void barrier(Lowering& l);
+/// Of all warps that were launched, a producer's too.
+void barrier_of_all(Lowering& l);
 /// The value of the lane whose number differs in the bits of `mask`.
 llvm::Value* shuffle_xor(Lowering& l, llvm::Value* value, int mask);
 /// Byte `offset` of the program's shared memory.

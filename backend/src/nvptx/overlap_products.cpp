@@ -62,10 +62,11 @@ class Overlap {
   /// The loops of a program.
   void visit(BlockId block) {
     for (OperationId id : std::vector<OperationId>(f_.block(block).operations)) {
-      if (f_.operation(id).opcode != Opcode::for_) continue;
+      const Operation& operation = f_.operation(id);
+      if (operation.opcode == Opcode::roles || operation.attributes.integer(AttributeName::programs) != 0) visit(BlockId(operation.blocks.back()));
+      if (operation.opcode != Opcode::for_) continue;
       outer_ = block;
-      if (f_.operation(id).attributes.integer(AttributeName::programs) != 0) visit(f_.operation(id).blocks[0]);
-      else if (plan(id)) transform(id);
+      if (plan(id)) transform(id);
       else if (sums_up(id)) keep_in_flight(id);
     }
   }

@@ -14,43 +14,60 @@ using ir::OperationId;
 using ir::Type;
 using ir::Value;
 
-bool is_resident(const ir::Function& function) {
-  const auto& operations = function.block(function.body()).operations;
-  return std::any_of(operations.begin(), operations.end(), [&](OperationId id) { return function.operation(id).opcode == Opcode::worker_id; });
+namespace {
+
+const Type number_type = Type::scalar(ElementType::i32), condition_type = Type::scalar(ElementType::i1);
+constexpr int programs_ahead = 2;   // stages of the ring of program numbers
+
+/// Registers of a thread: of the producer, which needs few, and of as many consumers as it leaves room for. 0: as they are.
+std::vector<std::int64_t> register_budgets(int num_warps) {
+  switch (num_warps / 4) {
+    case 1: return {24, 232};    // two such programs share a multiprocessor
+    case 2: return {24, 240};
+    case 3: return {32, 160};
+    default: return {0, 0};
+  }
+}
+
+}  // namespace
+
+OperationId roles_of(const ir::Function& function) {
+  for (OperationId id : function.block(function.body()).operations) {
+    if (function.operation(id).opcode == Opcode::roles) return id;
+  }
+  return {};
+}
+
+bool is_resident(const ir::Function& function) { return static_cast<bool>(roles_of(function)); }
+
+ResidentPrograms::ProgramLoop ResidentPrograms::make_loop() {
+  ProgramLoop loop;
+  loop.body = f_.add_block();
+  loop.program = f_.add_argument(loop.body, number_type);
+  loop.round = f_.add_argument(loop.body, number_type);
+  loop.base = f_.add_argument(loop.body, number_type);
+  return loop;
 }
 
 void ResidentPrograms::wrap() {
-  const BlockId outside = f_.body();
-  const std::vector<OperationId> body = f_.block(outside).operations;   // the last one returns
-  program_ = f_.add_block();
-  round_ = f_.add_argument(program_, Type::scalar(ElementType::i32));
-  const Type i32 = Type::scalar(ElementType::i32);
+  const Order body = f_.block(f_.body()).operations;   // the last one returns
+  outside_.clear();
+  slice_.clear();
+  worker_ = emit_value(outside_, f_.body(), Opcode::worker_id, {}, number_type);
+  for (std::int64_t axis = 0; axis < 3; ++axis) extents_[axis] = emit_value(outside_, f_.body(), Opcode::num_programs, {}, number_type, {{AttributeName::axis, axis}});
+  const Value plane = arithmetic(outside_, f_.body(), Opcode::mul, extents_[0], extents_[1]);
+  total_ = arithmetic(outside_, f_.body(), Opcode::mul, plane, extents_[2]);
 
-  Order before;
-  auto both = [&](Order& order, BlockId block, Opcode opcode, Value a, Value b) { return arithmetic(order, block, opcode, a, b); };
-  const Value worker = emit_value(before, outside, Opcode::worker_id, {}, i32), workers = emit_value(before, outside, Opcode::num_workers, {}, i32);
-  Value extents[3];
-  for (std::int64_t axis = 0; axis < 3; ++axis) extents[axis] = emit_value(before, outside, Opcode::num_programs, {}, i32, {{AttributeName::axis, axis}});
-  const Value plane = both(before, outside, Opcode::mul, extents[0], extents[1]);
-  const Value total = both(before, outside, Opcode::mul, plane, extents[2]);
-  const Value one = number(before, outside, 1);
-  const Value mirrored = both(before, outside, Opcode::sub, both(before, outside, Opcode::sub, workers, one), worker);
-  auto place_in = [&](Order& order, BlockId block, Value round) {
-    const Value odd = emit_value(order, block, Opcode::ne, {both(order, block, Opcode::bit_and, round, number(order, block, 1)), number(order, block, 0)}, Type::scalar(ElementType::i1));
-    return emit_value(order, block, Opcode::select, {odd, mirrored, worker}, i32);
-  };
-  const Value whole = both(before, outside, Opcode::div, total, workers);
-  const Value left = both(before, outside, Opcode::rem, total, workers);
-  const Value gets_one = emit_value(before, outside, Opcode::lt, {place_in(before, outside, whole), left}, Type::scalar(ElementType::i1));
-  rounds_ = both(before, outside, Opcode::add, whole, emit_value(before, outside, Opcode::select, {gets_one, one, number(before, outside, 0)}, i32));
-
+  consumer_ = make_loop();
   Order start;
-  const Value program = both(start, program_, Opcode::add, both(start, program_, Opcode::mul, round_, workers), place_in(start, program_, round_));
-  const Value along[3] = {both(start, program_, Opcode::rem, program, extents[0]),
-                          both(start, program_, Opcode::rem, both(start, program_, Opcode::div, program, extents[0]), extents[1]),
-                          both(start, program_, Opcode::div, program, plane)};
-  for (std::size_t i = 0; i + 1 < body.size(); ++i) f_.move(body[i], outside, program_);
-  f_.block(program_).operations.insert(f_.block(program_).operations.begin(), start.begin(), start.end());
+  const BlockId inside = consumer_.body;
+  const Value program = consumer_.program;
+  const Value along[3] = {arithmetic(start, inside, Opcode::rem, program, extents_[0]),
+                          arithmetic(start, inside, Opcode::rem, arithmetic(start, inside, Opcode::div, program, extents_[0]), extents_[1]),
+                          arithmetic(start, inside, Opcode::div, program, plane)};
+  for (std::size_t i = 0; i + 1 < body.size(); ++i) f_.move(body[i], f_.body(), inside);
+  auto& moved = f_.block(inside).operations;
+  moved.insert(moved.begin(), start.begin(), start.end());
   for (std::uint32_t block = 0; block < f_.block_count(); ++block) {
     for (OperationId id : Order(f_.block({block}).operations)) {
       const Operation& operation = f_.operation(id);
@@ -60,80 +77,76 @@ void ResidentPrograms::wrap() {
       remove(id);
     }
   }
-
-  auto& operations = f_.block(outside).operations;
-  operations.insert(operations.begin(), before.begin(), before.end());
 }
 
 bool ResidentPrograms::needs(Value value) {
-  if (f_.definition(value).block != program_) return true;
-  if (!collect_slice(value, program_, writes(program_), slice_)) return false;
-  const Operation* source = f_.defining(value);
-  if (source && source->opcode != Opcode::constant && std::find(needed_.begin(), needed_.end(), value) == needed_.end()) needed_.push_back(value);
-  return true;
+  return f_.definition(value).block != consumer_.body || collect_slice(value, consumer_.body, writes(consumer_.body), slice_);
 }
 
-void ResidentPrograms::carry() {
-  for (Value value : needed_) {
-    const Value here = f_.add_argument(program_, f_.type(value));
-    for (std::uint32_t block = 0; block < f_.block_count(); ++block) {
-      for (OperationId id : f_.block({block}).operations) {
-        if (std::find(slice_.begin(), slice_.end(), id) == slice_.end()) substitute(id, value, here);
-      }
-    }
-    here_.push_back(here);
-  }
-  base_ = f_.add_argument(program_, Type::scalar(ElementType::i32));
-
-  Order first;
-  first_names_[round_.index] = number(first, f_.body(), 0);
-  repeat(first, f_.body(), slice_, {}, first_names_);
-  auto& outside = f_.block(f_.body()).operations;
-  outside.insert(outside.end() - 1, first.begin(), first.end());
-
-  const Value next_round = arithmetic(start_, program_, Opcode::add, round_, number(start_, program_, 1));
-  follows_ = emit_value(start_, program_, Opcode::lt, {next_round, rounds_}, Type::scalar(ElementType::i1));
-  Renamed names{{round_.index, next_round}};
-  repeat(start_, program_, slice_, follows_, names);
-  for (std::size_t i = 0; i < needed_.size(); ++i) {
-    next_names_[here_[i].index] = renamed(names, needed_[i]);
-    first_names_[here_[i].index] = renamed(first_names_, needed_[i]);
-  }
+ResidentPrograms::ProgramLoop ResidentPrograms::producer(Renamed& names) {
+  const ProgramLoop loop = make_loop();
+  names[consumer_.program.index] = loop.program;
+  Order order;
+  repeat(order, loop.body, slice_, {}, names);
+  f_.block(loop.body).operations = std::move(order);
+  return loop;
 }
 
-void ResidentPrograms::begin() {
-  // Constants first: what fetches of the next program is made of them too.
-  auto& operations = f_.block(program_).operations;
-  const auto others = std::stable_partition(operations.begin(), operations.end(), [&](OperationId id) { return f_.operation(id).opcode == Opcode::constant; });
-  operations.insert(others, start_.begin(), start_.end());
+Value ResidentPrograms::ring_of_programs(Order& order) {
+  programs_ = emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(ElementType::i32, {1}, programs_ahead), {{AttributeName::barriers, std::int64_t{1}}});
+  return programs_;
 }
 
-void ResidentPrograms::close(Value next_base) {
-  std::vector<Value> initial{number(f_.block(f_.body()).operations, f_.body(), 0), rounds_, {}}, yielded;
-  // Constants and initial values stand behind the return for a moment; it goes last again below.
-  auto& outside = f_.block(f_.body()).operations;
-  initial[2] = number(outside, f_.body(), 1);
-  std::vector<Type> types;
-  for (Value here : here_) {
-    initial.push_back(renamed(first_names_, here));
-    yielded.push_back(renamed(next_names_, here));
-    types.push_back(f_.type(here));
-  }
-  initial.push_back(number(outside, f_.body(), 0));
-  yielded.push_back(next_base);
-  types.push_back(Type::scalar(ElementType::i32));
-  emit(f_.block(program_).operations, program_, {Opcode::yield, std::move(yielded), {}, {}, {}, location_}, {});
-  emit(outside, f_.body(), {Opcode::for_, std::move(initial), {}, {program_}, {{AttributeName::programs, std::int64_t{1}}}, location_}, types);
-  const auto returns = std::find_if(outside.begin(), outside.end(), [&](OperationId id) { return f_.operation(id).opcode == Opcode::return_; });
-  std::rotate(returns, returns + 1, outside.end());
-  remove_unused();
+void ResidentPrograms::take_next(const ProgramLoop& loop, Value turns, bool takes, std::int64_t taker) {
+  Order end;
+  auto ring = [&](Opcode opcode, std::vector<BlockId> blocks, ir::Attributes attributes = {}) {
+    emit(end, loop.body, {opcode, {programs_, loop.round}, {}, std::move(blocks), std::move(attributes), location_}, {});
+  };
+  auto block = [&](bool take) {
+    const BlockId result = f_.add_block();
+    Order inner;
+    if (take) emit(inner, result, {Opcode::take_program, {programs_, loop.round}, {}, {}, {}, location_}, {});
+    emit(inner, result, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+    f_.block(result).operations = std::move(inner);
+    return result;
+  };
+  if (takes) ring(Opcode::ring_refill, {block(true)}, {{AttributeName::warp, taker}});
+  ring(Opcode::ring_wait, {});
+  const Value next = emit_value(end, loop.body, Opcode::taken_program, {programs_, loop.round}, number_type);
+  ring(Opcode::ring_release, {block(false)});
+  const Value round = arithmetic(end, loop.body, Opcode::add, loop.round, number(end, loop.body, 1));
+  const Value base = arithmetic(end, loop.body, Opcode::add, loop.base, turns);
+  emit(end, loop.body, {Opcode::yield, {next, round, base}, {}, {}, {}, location_}, {});
+  auto& operations = f_.block(loop.body).operations;
+  operations.insert(operations.end(), end.begin(), end.end());
 }
 
-/// What was computed for the program itself and is carried now.
-void ResidentPrograms::remove_unused() {
-  for (auto id = slice_.rbegin(); id != slice_.rend(); ++id) {
-    if (users(f_.operation(*id).results[0]).empty()) remove(*id);
-  }
+OperationId ResidentPrograms::loop_over(BlockId role, const ProgramLoop& loop, Value first) {
+  const BlockId test = f_.add_block();
+  std::vector<Value> carried;
+  for (int i = 0; i < 3; ++i) carried.push_back(f_.add_argument(test, number_type));
+  Order tested, order;
+  const Value goes_on = emit_value(tested, test, Opcode::lt, {carried[0], total_}, condition_type);
+  emit(tested, test, {Opcode::condition, {goes_on, carried[0], carried[1], carried[2]}, {}, {}, {}, location_}, {});
+  f_.block(test).operations = std::move(tested);
+  const Value zero = number(order, role, 0);
+  const OperationId id = emit(order, role, {Opcode::while_, {first, zero, zero}, {}, {test, loop.body}, {{AttributeName::programs, std::int64_t{1}}}, location_},
+                              {number_type, number_type, number_type});
+  emit(order, role, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+  f_.block(role).operations = std::move(order);
+  return id;
+}
+
+void ResidentPrograms::close(Order before, const ProgramLoop& producer, Value producer_turns, Value consumer_turns, std::int64_t taker) {
+  take_next(producer, producer_turns, true, taker);
+  take_next(consumer_, consumer_turns, false, taker);
+  const BlockId first = f_.add_block(), second = f_.add_block();
+  loop_over(first, producer, worker_);
+  loop_over(second, consumer_, worker_);
+  emit(before, f_.body(), {Opcode::roles, {}, {}, {first, second}, {{AttributeName::registers, register_budgets(f_.num_warps)}}, location_}, {});
+  outside_.insert(outside_.end(), before.begin(), before.end());
+  auto& operations = f_.block(f_.body()).operations;   // what is left of it returns
+  operations.insert(operations.begin(), outside_.begin(), outside_.end());
 }
 
 }  // namespace flextile::backend

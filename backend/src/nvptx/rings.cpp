@@ -1,6 +1,5 @@
 // A stage has two mbarriers. Full: one arrival, which announces the bytes, and the bytes; its phase ends when they have landed.
-// Empty: an arrival of each warp; when all have read the stage, the last warp fills it again. Where warpgroups multiply in turn
-// the last one is the last to be done with a stage anyway, and its warp hardly waits.
+// Empty: an arrival of each warp that reads it.
 #include "nvptx/rings.hpp"
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include <flextile/ir/error.hpp>
 
+#include "nvptx/resident_programs.hpp"
 #include "nvptx/shared.hpp"
 #include "nvptx/turns.hpp"
 
@@ -65,6 +65,10 @@ void wait(Lowering& l, Value* barrier, Value* parity) {
 /// One lane of each warp arrives, without a branch: the assembler keeps what a warp agrees on in uniform registers only where
 /// its lanes stay together.
 void arrive_once_per_warp(Lowering& l, Value* barrier) {
+  if (l.in_producer) {   // one thread of the warp is here
+    assembly(l, l.b.getVoidTy(), "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {barrier}, true);
+    return;
+  }
   assembly(l, l.b.getVoidTy(), "{\n\t.reg .pred %first;\n\tsetp.eq.u32 %first, $1, 0;\n\t@%first mbarrier.arrive.shared::cta.b64 _, [$0];\n\t}", "r,r", {barrier, l.lane}, true);
 }
 
@@ -78,7 +82,9 @@ void lower_start(Lowering& l, const ir::Operation& operation) {
     for (ir::Value buffer : operation.operands) {
       for (int stage = 0; stage < l.type(buffer).stages; ++stage) {
         for (const Barrier which : {Barrier::full, Barrier::empty}) {
-          const std::string arrivals = std::to_string(which == Barrier::full ? 1 : l.f.num_warps);
+          // The numbers of programs are read by the producer's warps too.
+          const int readers = l.f.num_warps + (l.type(buffer).element == ElementType::i32 ? producer_warps : 0);
+          const std::string arrivals = std::to_string(which == Barrier::full ? 1 : readers);
           assembly(l, l.b.getVoidTy(), "mbarrier.init.shared::cta.b64 [$0], " + arrivals + ";", "r", {barrier_address(l, buffer, which, l.b.getInt32(stage))}, true);
         }
       }
@@ -87,23 +93,66 @@ void lower_start(Lowering& l, const ir::Operation& operation) {
   });
   // The stages' bytes may have been somebody's scratch space: those writes come before the copy engine's.
   if (!l.async_proxy) assembly(l, l.b.getVoidTy(), "fence.proxy.async.shared::cta;", "", {}, true);
-  barrier(l);
-  in_one_thread([&] { lower_block(l, operation.blocks[0]); });
+  barrier_of_all(l);
+  if (l.f.block(operation.blocks[0]).operations.size() > 1) in_one_thread([&] { lower_block(l, operation.blocks[0]); });
 }
 
-/// The last warp waits until the stage is empty; one of its threads runs the block.
-void refill(Lowering& l, const ir::Operation& operation, const Slot& slot) {
+/// Empty, an arrival of each warp that reads it; then, where the kernel's own warps fetch, the last of them fills it again.
+void lower_release(Lowering& l, const ir::Operation& operation) {
+  const Slot slot = slot_of(l, operation);
   Value* empty = barrier_address(l, operation.operands[0], Barrier::empty, slot.stage);
+  arrive_once_per_warp(l, empty);
+  if (is_resident(l.f)) return;
   when(l, l.b.CreateICmpEQ(l.warp, l.b.getInt32(l.f.num_warps - 1)), [&] {
     wait(l, empty, slot.parity);
     when(l, elected(l), [&] { lower_block(l, operation.blocks[0]); });
   });
 }
 
-void lower_release(Lowering& l, const ir::Operation& operation) {
+/// In one thread of the producer's warp.
+void lower_refill(Lowering& l, const ir::Operation& operation) {
+  const int warp = l.f.num_warps + static_cast<int>(operation.attributes.integer(AttributeName::warp));
   const Slot slot = slot_of(l, operation);
-  arrive_once_per_warp(l, barrier_address(l, operation.operands[0], Barrier::empty, slot.stage));
-  refill(l, operation, slot);
+  when(l, l.b.CreateICmpEQ(l.warp, l.b.getInt32(warp)), [&] {
+    wait(l, barrier_address(l, operation.operands[0], Barrier::empty, slot.stage), l.b.CreateXor(slot.parity, l.b.getInt32(1)));   // of the phase before
+    lower_block(l, operation.blocks[0]);
+  });
+}
+
+Value* program_slot(Lowering& l, const ir::Operation& operation, Value* stage) {
+  const SharedShape shape = shared_shape(l.f, operation.operands[0]);
+  return shared_address(l, shape.base, l.b.CreateMul(stage, l.b.getInt32(shape.stage_bytes)));
+}
+
+/// Programs from the number of workers on are handed out by a counter in memory. Each program that was done asks once for another;
+/// after as many requests as there are programs the counter is 0 again, for the next launch.
+void lower_take_program(Lowering& l, const ir::Operation& operation) {
+  const Slot slot = slot_of(l, operation);
+  Value* total = l.b.CreateMul(l.b.CreateMul(l.programs[0], l.programs[1]), l.programs[2]);
+  Value* before = assembly(l, l.b.getInt32Ty(), "atom.relaxed.gpu.global.inc.u32 $0, [$1], $2;", "=r,l,r", {l.counter, l.b.CreateSub(total, l.b.getInt32(1))}, true);
+  Value* workers = call(l, llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x, {});
+  l.b.CreateStore(l.b.CreateAdd(before, workers), program_slot(l, operation, slot.stage));
+  assembly(l, l.b.getVoidTy(), "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {barrier_address(l, operation.operands[0], Barrier::full, slot.stage)}, true);
+}
+
+/// The producer's warps, then the program's own. A budget says how many registers each of a role's threads keeps.
+void lower_roles(Lowering& l, const ir::Operation& operation) {
+  const std::vector<std::int64_t>& budgets = operation.attributes.list(AttributeName::registers);
+  auto* producer = llvm::BasicBlock::Create(l.b.getContext(), "producer", l.kernel);
+  auto* consumer = llvm::BasicBlock::Create(l.b.getContext(), "consumer", l.kernel);
+  auto keep = [&](llvm::Intrinsic::ID id, std::int64_t registers) {
+    if (registers > 0) call(l, id, {l.b.getInt32(static_cast<int>(registers))});
+  };
+  l.b.CreateCondBr(l.b.CreateICmpUGE(l.warp, l.b.getInt32(l.f.num_warps)), producer, consumer);
+  l.b.SetInsertPoint(producer);
+  keep(llvm::Intrinsic::nvvm_setmaxnreg_dec_sync_aligned_u32, budgets[0]);
+  l.in_producer = true;
+  when(l, elected(l), [&] { lower_block(l, operation.blocks[0]); });
+  l.in_producer = false;
+  l.b.CreateRetVoid();   // the roles never meet again
+  l.b.SetInsertPoint(consumer);
+  keep(llvm::Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32, budgets[1]);
+  lower_block(l, operation.blocks[1]);
 }
 
 void lower_bulk_copy(Lowering& l, const ir::Operation& operation) {
@@ -161,10 +210,12 @@ void lower_ring(Lowering& l, const ir::Operation& operation) {
   switch (operation.opcode) {
     case Opcode::ring_start: return lower_start(l, operation);
     case Opcode::ring_release: return lower_release(l, operation);
-    case Opcode::ring_refill: {
-      const Slot slot = slot_of(l, operation);
-      return refill(l, operation, {slot.stage, l.b.CreateXor(slot.parity, l.b.getInt32(1))});   // the phase before
-    }
+    case Opcode::ring_refill: return lower_refill(l, operation);
+    case Opcode::take_program: return lower_take_program(l, operation);
+    case Opcode::taken_program:
+      l.of(operation.results[0]) = {assembly(l, l.b.getInt32Ty(), "ld.shared.b32 $0, [$1];", "=r,r", {address(l, program_slot(l, operation, slot_of(l, operation).stage))}, true)};
+      return;
+    case Opcode::roles: return lower_roles(l, operation);
     case Opcode::bulk_copy: return lower_bulk_copy(l, operation);
     case Opcode::ring_wait: {
       const Slot slot = slot_of(l, operation);

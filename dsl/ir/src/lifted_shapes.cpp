@@ -236,6 +236,8 @@ Lifting lifting(Opcode opcode) {
     case Opcode::ring_wait:
     case Opcode::ring_release:
     case Opcode::ring_refill:
+    case Opcode::take_program:
+    case Opcode::taken_program:
     case Opcode::worker_id:
     case Opcode::num_workers:
     case Opcode::roles:

@@ -156,6 +156,14 @@ std::string ring_release_rule(const Rule& rule) {
   return wrong_block(rule);
 }
 
+std::string program_ring_rule(const Rule& rule) {
+  if (std::string wrong = wrong_ring_and_turn(rule); !wrong.empty()) return wrong;
+  const Type& buffer = rule.operand(0);
+  if (buffer.element != ElementType::i32 || buffer.elements() != 1) return rule.broken("buffer is ", buffer, ": a stage must be one i32");
+  if (!rule.operation.results.empty() && rule.result() != Type::scalar(ElementType::i32)) return rule.broken("result is ", rule.result(), ": must be i32");
+  return "";
+}
+
 std::string roles_rule(const Rule& rule) {
   const std::vector<std::int64_t>& registers = rule.operation.attributes.list(AttributeName::registers);
   std::size_t count = rule.operation.blocks.size();

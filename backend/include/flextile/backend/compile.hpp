@@ -58,8 +58,9 @@ class CompiledKernel {
   std::string binary;                   // cubin, or a host object file; "" if not assembled
   Resources resource_usage;
   std::vector<TensorMap> tensor_maps;
-  bool resident = false;                // as many programs are launched as the device holds, and share out those of the grid; the
-                                        // grid's three extents (i32) follow the parameters, in front of the tensor maps
+  bool resident = false;                // as many programs are launched as the device holds, and share out those of the grid; the grid's
+                                        // three extents (i32) and a pointer to a counter that is 0 (u32) follow the parameters, in front
+                                        // of the tensor maps
   std::vector<std::string> explanation; // which schedule was chosen, and why not the next better one
   std::vector<Stage> stages;
 
