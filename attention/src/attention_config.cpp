@@ -36,7 +36,7 @@ Limits limits_of(const AttentionShape& shape, const Target& target) {
     // Three warpgroups of 64 rows keep the matrix units busier than two, where the rows of a block can be shared out so.
     // Narrow steps leave registers for both products at once.
     if (dim <= 128 && shape.q_block % 192 == 0) return dim > 64 ? Limits{192, 80, 12, 3} : Limits{192, 128, 12, 3};
-    return dim > 128 ? Limits{128, 80, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 128, 4, 2};
+    return dim > 128 ? Limits{128, 80, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 128, 8, 3};
   }
   // Without warpgroups, four warps of 32 rows read each key and value tile half as often as eight
   // of 16, and two such programs share a multiprocessor; larger head dims have no registers for that.

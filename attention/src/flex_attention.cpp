@@ -61,6 +61,7 @@ ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& optio
   kernel.return_max_scores = options.return_max_scores;
   kernel.positive_scale = p.scale > 1e-30f;
   kernel.tf32 = options.tf32 && p.query.element == ElementType::f32;
+  kernel.exact_math = options.exact_math || p.query.element == ElementType::f32;
   return kernel;
 }
 
@@ -149,6 +150,7 @@ ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const At
   kernel.return_lse = options.return_lse;
   kernel.return_max_scores = options.return_max_scores;
   kernel.tf32 = options.tf32 && options.element == ElementType::f32;
+  kernel.exact_math = options.exact_math || options.element == ElementType::f32;
   std::vector<ir::Parameter> facts = kernel.signature();
   for (ir::Parameter& parameter : facts) {
     parameter.aligned = parameter.type.is_view() || parameter.type.is_pointer();

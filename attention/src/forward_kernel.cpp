@@ -34,6 +34,25 @@ void store_rows_below(const AnyView& view, const AnyTile& value, const AnyTile& 
   store(at, value, column(rows < end) && columns < view.size(3));
 }
 
+/// The score mod with leave to use the target's quick instructions.
+ir::Function quick(const ir::Function& mod) {
+  ir::Function result = mod;
+  for (std::uint32_t i = 0; i < result.operation_count(); ++i) {
+    ir::Operation& operation = result.operation({i});
+    const ir::Opcode opcode = operation.opcode;
+    if (opcode == ir::Opcode::cast || opcode == ir::Opcode::div || opcode == ir::Opcode::tanh) operation.attributes.set(ir::AttributeName::approximate, std::int64_t{1});
+  }
+  return result;
+}
+
+/// The mod indexes captured tensors.
+bool reads_memory(const ir::Function& mod) {
+  for (std::uint32_t i = 0; i < mod.operation_count(); ++i) {
+    if (ir::has(mod.operation({i}).opcode, ir::reads)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::uint64_t ForwardKernel::hash() const {
@@ -42,7 +61,7 @@ std::uint64_t ForwardKernel::hash() const {
       .add(static_cast<int>(shape.element)).add(shape.dim).add(shape.value_dim).add(shape.q_block).add(shape.kv_block)
       .add(c.block_m).add(c.block_n).add(c.num_warps).add(c.stages)
       .add(reinterpret_cast<std::uintptr_t>(score)).add(reinterpret_cast<std::uintptr_t>(mask))
-      .add(listed).add(return_lse).add(return_max_scores).add(positive_scale).add(tf32)
+      .add(listed).add(return_lse).add(return_max_scores).add(positive_scale).add(tf32).add(exact_math)
       .value();
 }
 
@@ -65,10 +84,13 @@ std::vector<ir::Parameter> ForwardKernel::signature() const {
 ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const {
   const AttentionConfig& c = config;
   const bool exact_rows = c.row_step == c.block_m && (!listed || c.row_parts * c.row_step == shape.q_block);
-  // Scores are kept in base 2. Without a score mod the factor is applied where the exponential is taken, in one
-  // multiply-add; that needs a factor that keeps the order of the scores.
+  // Exponentials are taken in base 2, and the factor for that in the multiply-add that subtracts the reference: log2(e) alone
+  // behind a score mod, with the scale where there is none and the scale keeps the order of the scores.
   const Precision precision = tf32 ? Precision::tf32 : Precision::ieee;
   const bool scale_late = !score && positive_scale;
+  // Only what reads captured tensors must be kept from positions that do not exist.
+  const ir::Function quick_score = score && !exact_math ? quick(*score) : ir::Function{};
+  const bool clamp_for_score = score && reads_memory(*score), clamp_for_mask = mask && reads_memory(*mask);
 
   return flextile::trace("flex_attention", [&](Parameters& declared) {
     KernelParameters p(declared, facts);
@@ -111,7 +133,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyVar row_max = full(ElementType::f32, {c.block_m}, -infinity);
     AnyVar row_sum = full(ElementType::f32, {c.block_m}, 0);
     AnyVar acc = full(ElementType::f32, {c.block_m, c.padded_value_dim}, 0);
-    AnyTile factor = scale_late ? AnyTile(scale * log2e) : scale;
+    AnyTile factor = scale_late ? AnyTile(scale * log2e) : full(ElementType::f32, {}, log2e);
 
     for (auto step : range(0, steps, 1, {.stages = c.stages})) {
       AnyTile entry = listed ? AnyTile(load(entries + (start + step / c.column_parts))) : AnyTile(step);
@@ -126,25 +148,25 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
 
       // Modify, then mask.
       AnyTile columns = expand_dims(first_column + arange(c.block_n), 0);
-      AnyTile mod_columns = min(columns, kv_len - 1);
-      if (score) s = call(*score, with({s * scale, batch, head, mod_rows, mod_columns}, score_captures)) * log2e;
-      else if (!scale_late) s = s * (scale * log2e);
+      auto mod_columns = [&](bool clamped) { return clamped ? AnyTile(min(columns, kv_len - 1)) : columns; };
+      if (score) s = call(exact_math ? *score : quick_score, with({s * scale, batch, head, mod_rows, mod_columns(clamp_for_score)}, score_captures));
+      else if (!scale_late) s = s * scale;
       AnyTile ragged = first_column + c.block_n > end_column;
       AnyTile partial = listed ? AnyTile((entry & 1) != 0) : ragged;
       if (listed && mask) {
-        if_(partial, [&] { s = where(call(*mask, with({batch, head, mod_rows, mod_columns}, mask_captures)), s, -infinity); });
+        if_(partial, [&] { s = where(call(*mask, with({batch, head, mod_rows, mod_columns(clamp_for_mask)}, mask_captures)), s, -infinity); });
       }
       if_(ragged, [&] { s = where(columns < end_column, s, -infinity); });
 
       // Online softmax. Weights are 2^(score - reference). The reference follows the largest score of its row, but only
       // once that has grown past it by `slack`: until then no weight exceeds 2^slack and nothing needs rescaling.
       AnyTile step_max = max(s, 1);
-      AnyTile level = scale_late ? AnyTile(step_max * factor) : step_max;
+      AnyTile level = step_max * factor;
       AnyTile grown = unlikely(level - reference > slack);
       AnyTile shrink = where(grown, exp2(reference - level), 1.0f);
       reference = where(grown, level, reference);
       acc = where(column(grown), acc * column(shrink), acc);
-      AnyTile weights = scale_late ? AnyTile(exp2(fma(s, factor, -column(reference)))) : AnyTile(exp2(s - column(reference)));
+      AnyTile weights = exp2(fma(s, factor, -column(reference)));
       row_sum = row_sum * shrink + sum(weights, 1);
       acc = dot(cast(weights, shape.element), v, acc, precision);
       if (return_max_scores) row_max = max(row_max, step_max);
@@ -155,7 +177,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyTile divisor = where(empty, 1.0f, row_sum);
     AnyTile result = cast(acc * column(1.0f / divisor), shape.element);
     AnyTile end_row = listed ? AnyTile(min(min(first_row + c.row_step, (tile_row + 1) * shape.q_block), q_len)) : q_len;
-    AnyTile natural_max = scale_late ? AnyTile(row_max * scale) : AnyTile(row_max * ln2);
+    AnyTile natural_max = scale_late ? AnyTile(row_max * scale) : AnyTile(row_max);
     auto put = [&](const AnyView& view, const AnyTile& x) {
       if (!exact_rows) store_rows_below(view, x, batch, head, rows, end_row);
       else if (x.rank() == 1) store(view, x, {batch, head, first_row});

@@ -19,6 +19,7 @@ struct ForwardKernel {
   bool return_max_scores = false;
   bool positive_scale = true;              // without a score mod, scaling may follow the maximum
   bool tf32 = false;
+  bool exact_math = false;                 // score mods without the target's quick instructions
   bool operator==(const ForwardKernel&) const = default;
   std::uint64_t hash() const;
 

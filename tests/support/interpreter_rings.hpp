@@ -21,15 +21,16 @@ inline void Interpreter::run_ring(const Op& op) {
   };
   auto is_empty = [&] { return turn < stages || is(turn - stages, TurnState::released); };
   if (roles_) ++roles_->steps;
-  const bool of_programs = type(op.operands[0]).element == ElementType::i32;
+  const bool of_scalars = type(op.operands[0]).element == ElementType::i32;
   switch (op.opcode) {
-    case Opcode::take_program:
+    case Opcode::ring_put:
       ring.turns[turn] = TurnState::copied;
-      ring.numbers[turn] = (worker_ >= 0 ? 1 : programs()) + taken_++;
+      ring.scalars[turn].clear();
+      for (std::size_t i = 2; i < op.operands.size(); ++i) ring.scalars[turn].push_back(operand(op, i));
       return;
-    case Opcode::taken_program:
-      if (!is(turn, TurnState::waited)) throw std::runtime_error("interpreter: a program's number is read in " + words + ", which was not waited for");
-      result(op).elements = {{ring.numbers[turn], 0}};
+    case Opcode::ring_get:
+      if (!is(turn, TurnState::waited)) throw std::runtime_error("interpreter: scalars are read in " + words + ", which was not waited for");
+      for (std::size_t i = 0; i < op.results.size(); ++i) result(op, i) = ring.scalars[turn].at(i);
       return;
     case Opcode::ring_refill:
       await(is_empty, "interpreter: deadlock: the producer waits until " + words + " may be filled");
@@ -41,6 +42,7 @@ inline void Interpreter::run_ring(const Op& op) {
       return;
     case Opcode::ring_wait:
       await([&] { return ring.turns.contains(turn); }, "interpreter: deadlock: the program waits for the copy of " + words + ", which nobody started");
+      if (roles_ && is_producer() && !of_scalars) return;   // it looks on
       if (is(turn, TurnState::released)) throw std::runtime_error("interpreter: a wait for " + words + ", which is released");
       if (const auto copy = ring.copies.find(turn); copy != ring.copies.end()) {
         land(copy->second);
@@ -50,7 +52,7 @@ inline void Interpreter::run_ring(const Op& op) {
       return;
     default:   // ring_release
       if (!is(turn, TurnState::waited)) throw std::runtime_error("interpreter: a release of " + words + ", which was not waited for");
-      if (of_programs && ++ring.releases[turn] < 2) return;   // both roles read it
+      if (of_scalars && ++ring.releases[turn] < 2) return;   // both roles read it
       ring.turns[turn] = TurnState::released;
       run_block(op.blocks[0]);
   }

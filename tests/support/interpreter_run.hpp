@@ -127,7 +127,7 @@ class Interpreter {
   struct Ring {
     std::map<std::int64_t, TurnState> turns;
     std::map<std::int64_t, Copy> copies;
-    std::map<std::int64_t, std::int64_t> numbers;     // of programs, by turn
+    std::map<std::int64_t, std::vector<Contents>> scalars;
     std::map<std::int64_t, int> releases;
   };
   std::map<std::uint32_t, Ring> rings_;
@@ -172,6 +172,7 @@ inline void Interpreter::run_operation(const Op& op) {
       for (std::size_t i = 0; i < count(op); ++i) result(op).elements[i] = {op.attributes.integer(Attribute::start) + static_cast<std::int64_t>(i), 0};
       return;
     case Opcode::program_id: result(op).elements = {{program_.id[op.attributes.integer(Attribute::axis)], 0}}; return;
+    case Opcode::take_program: result(op).elements = {{(worker_ >= 0 ? 1 : programs()) + taken_++, 0}}; return;
     case Opcode::worker_id: result(op).elements = {{worker_ >= 0 ? worker_ : linear_program(), 0}}; return;
     case Opcode::num_workers: result(op).elements = {{worker_ >= 0 ? 1 : programs(), 0}}; return;
     case Opcode::num_programs: result(op).elements = {{program_.count[op.attributes.integer(Attribute::axis)], 0}}; return;
@@ -210,8 +211,8 @@ inline void Interpreter::run_operation(const Op& op) {
     case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_refill:
-    case Opcode::take_program:
-    case Opcode::taken_program:
+    case Opcode::ring_put:
+    case Opcode::ring_get:
     case Opcode::ring_release: return run_ring(op);
     case Opcode::roles: return run_roles(op);
     default: throw std::runtime_error("interpreter: cannot run " + std::string(ir::name(op.opcode)));

@@ -288,41 +288,48 @@ class BulkLoads : ResidentPrograms {
       facts_.resize(f_.value_count());
       return false;
     }
-    const Operation loop = f_.operation(loop_id);
     Order outside;
+    const Value shared_scalars = share(outside);
+    const Operation loop = f_.operation(loop_id);
     allocate_all(outside);
     std::vector<Value> rings = buffers();
-    rings.push_back(ring_of_programs(outside));
+    rings.push_back(shared_scalars);
     emit(outside, f_.body(), {Opcode::ring_start, std::move(rings), {}, {nothing()}, {}, location_}, {});
 
     Renamed names;
     const ProgramLoop made = producer(names);
-    auto& produced = f_.block(made.body).operations;
-    Order order = std::move(produced);
+    Order order = std::exchange(f_.block(made.body).operations, {});
     std::int64_t warp = 0;
     for (const Copied& copied : single_) {
       Renamed here = names;
       fill(order, made.body, copied, made.round, here, warp++);
     }
-    const std::int64_t first_ring = warp % producer_warps;
     produce_steps(order, made, loop, names, warp);
     const Value made_turns = trips(order, made.body, renamed(names, loop.operands[0]), renamed(names, loop.operands[1]));
     f_.block(made.body).operations = std::move(order);
+    // The next program is taken when the last but (stages - 1) of this one's tiles has come: early enough to have its first tiles in
+    // time, and late enough that the longest programs are not kept by those who are busy. (Later tiles of that stage are the next program's.)
+    const BlockId soon = f_.add_block();
+    Order when_soon;
+    when(when_soon, soon, emit_value(when_soon, soon, Opcode::gt, {made_turns, number(when_soon, soon, 0)}, Type::scalar(ElementType::i1)), [&](Order& inside, BlockId at) {
+      const Value before_last = arithmetic(inside, at, Opcode::max, arithmetic(inside, at, Opcode::sub, made_turns, number(inside, at, stages_)), number(inside, at, 0));
+      ring_operation(inside, at, Opcode::ring_wait, rings_.front(), arithmetic(inside, at, Opcode::add, made.base, before_last));
+    });
 
+    OperationId last_work = loop_id;
     for (const Copied& copied : single_) {
       read_single(copied, loop_id, consumer_.body, consumer_.round);
       Order release;
       ring_operation(release, consumer_.body, Opcode::ring_release, copied, consumer_.round, {nothing()});
       insert_after(loop_id, consumer_.body, release);
+      if (last_work == loop_id) last_work = release.front();
     }
     Order turns;
     const Value turn = turn_of(turns, loop, f_.block(loop.blocks[0]).arguments[0], consumer_.base);
     read_rings(loop, turns, turn, [&](const Copied&) { return nothing(); });
     Order end;
     const Value used_turns = trips(end, consumer_.body, loop.operands[0], loop.operands[1]);
-    auto& consumed = f_.block(consumer_.body).operations;
-    consumed.insert(consumed.end(), end.begin(), end.end());
-    close(std::move(outside), made, made_turns, used_turns, first_ring);
+    close(std::move(outside), made, made_turns, soon, std::move(when_soon), last_work, std::move(end), used_turns);
     return true;
   }
 

@@ -275,6 +275,9 @@ class LayoutChoice {
 
   /// The layout that an operation without a tile result works in: that of its first grouped operand.
   Layout working_layout(const Operation& operation) {
+    if (operation.opcode == Opcode::view_store && is_grouped(operation.operands[1]) && vector_of(operation) == 8) {
+      if (const auto wide = layout_of_wide_rows(*group_layout(operation.operands[1]))) return *wide;
+    }
     for (std::size_t i = operation.operands.size(); i-- > 0;) {
       if (is_grouped(operation.operands[i])) return *group_layout(operation.operands[i]);
     }

@@ -92,6 +92,30 @@ llvm::Value* divide(Lowering& l, Opcode opcode, llvm::Value* a, llvm::Value* b, 
   return l.b.CreateSelect(bad, zero, result);
 }
 
+/// x = rest + number, where it is written so.
+struct WithNumber {
+  llvm::Value* rest;
+  llvm::ConstantInt* number = nullptr;
+};
+
+WithNumber split_number(llvm::Value* x) {
+  auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(x);
+  if (!sum || sum->getOpcode() != llvm::Instruction::Add || !x->getType()->isIntegerTy(32)) return {x};
+  auto* number = llvm::dyn_cast<llvm::ConstantInt>(sum->getOperand(1));
+  return number ? WithNumber{sum->getOperand(0), number} : WithNumber{x};
+}
+
+/// Sums keep their numbers outermost: what is left is the same for all registers of a row or a column.
+llvm::Value* add_or_subtract(Lowering& l, bool subtracts, llvm::Value* a, llvm::Value* b) {
+  const WithNumber left = split_number(a), right = split_number(b);
+  auto join = [&](llvm::Value* x, llvm::Value* y) { return subtracts ? l.b.CreateSub(x, y) : l.b.CreateAdd(x, y); };
+  if ((!left.number && !right.number) || llvm::isa<llvm::ConstantInt>(a) || llvm::isa<llvm::ConstantInt>(b)) return join(a, b);
+  llvm::Constant* zero = llvm::ConstantInt::get(a->getType(), 0);
+  llvm::Constant* first = left.number ? left.number : zero;
+  llvm::Constant* second = right.number ? right.number : zero;
+  return l.b.CreateAdd(join(left.rest, right.rest), join(first, second));
+}
+
 llvm::Value* integer_operation(Lowering& l, Opcode opcode, const Registers& x, bool unsigned_) {
   llvm::Type* type = x[0]->getType();
   auto intrinsic = [&](ID of_unsigned, ID of_signed) { return call(l, unsigned_ ? of_unsigned : of_signed, {x[0], x[1]}, {type}); };
@@ -100,8 +124,8 @@ llvm::Value* integer_operation(Lowering& l, Opcode opcode, const Registers& x, b
     case Opcode::bit_not: return l.b.CreateNot(x[0]);
     case Opcode::unlikely: return x[0];
     case Opcode::abs: return unsigned_ ? x[0] : call(l, llvm::Intrinsic::abs, {x[0], l.b.getFalse()}, {type});
-    case Opcode::add: return l.b.CreateAdd(x[0], x[1]);
-    case Opcode::sub: return l.b.CreateSub(x[0], x[1]);
+    case Opcode::add: return add_or_subtract(l, false, x[0], x[1]);
+    case Opcode::sub: return add_or_subtract(l, true, x[0], x[1]);
     case Opcode::mul: return l.b.CreateMul(x[0], x[1]);
     case Opcode::fma: return l.b.CreateAdd(l.b.CreateMul(x[0], x[1]), x[2]);
     case Opcode::div:
@@ -119,6 +143,21 @@ llvm::Value* integer_operation(Lowering& l, Opcode opcode, const Registers& x, b
     case Opcode::trunc: return x[0];
     default: throw InternalError("flextile: internal error: [" + std::string(ir::name(opcode)) + "] has no lowering for integers");
   }
+}
+
+/// a b + u (x + number), where u and x are the same along a row or a column: u number + (a b + u x), which spares the product.
+llvm::Value* multiply_add(Lowering& l, const Registers& x) {
+  llvm::Type* type = x[0]->getType();
+  auto fma = [&](llvm::Value* a, llvm::Value* b, llvm::Value* c) { return call(l, llvm::Intrinsic::fma, {a, b, c}, {type}); };
+  auto* product = llvm::dyn_cast<llvm::BinaryOperator>(x[2]);
+  if (!product || product->getOpcode() != llvm::Instruction::FMul) return fma(x[0], x[1], x[2]);
+  for (unsigned i : {0u, 1u}) {
+    auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(product->getOperand(i));
+    if (!sum || sum->getOpcode() != llvm::Instruction::FAdd || !llvm::isa<llvm::ConstantFP>(sum->getOperand(1)) || !llvm::isa<llvm::SIToFPInst>(sum->getOperand(0))) continue;
+    llvm::Value* factor = product->getOperand(1 - i);
+    return fma(factor, sum->getOperand(1), fma(x[0], x[1], l.b.CreateFMul(factor, sum->getOperand(0))));
+  }
+  return fma(x[0], x[1], x[2]);
 }
 
 llvm::Value* float_operation(Lowering& l, Opcode opcode, const Registers& x) {
@@ -139,9 +178,34 @@ llvm::Value* float_operation(Lowering& l, Opcode opcode, const Registers& x) {
     case Opcode::rem: return lower_math(l, opcode, x[0], x[1]);
     case Opcode::min: return intrinsic(llvm::Intrinsic::minnum);
     case Opcode::max: return intrinsic(llvm::Intrinsic::maxnum);
-    case Opcode::fma: return intrinsic(llvm::Intrinsic::fma);
+    case Opcode::fma: return multiply_add(l, x);
     default: return lower_math(l, opcode, x[0], x.size() > 1 ? x[1] : nullptr);
   }
+}
+
+/// What is allowed to an operation that is marked approximate, where it pays; else null.
+llvm::Value* approximation(Lowering& l, Opcode opcode, const Registers& x, ElementType from) {
+  llvm::Type* f32 = l.b.getFloatTy();
+  if (opcode == Opcode::tanh && l.target.sm >= 75) {
+    llvm::Value* result = assembly(l, f32, "tanh.approx.f32 $0, $1;", "=f,f", x, false);
+    llvm::cast<llvm::CallInst>(result)->setNotConvergent();
+    llvm::cast<llvm::CallInst>(result)->setDoesNotAccessMemory();
+    return result;
+  }
+  if (opcode == Opcode::div) {
+    const auto* divisor = llvm::dyn_cast<llvm::ConstantFP>(x[1]);
+    if (!divisor || from != ElementType::f32) return nullptr;
+    llvm::Constant* reciprocal = llvm::ConstantFP::get(f32, 1 / divisor->getValueAPF().convertToFloat());
+    // (score * scale) / number: the two numbers first, once for all elements.
+    auto* product = llvm::dyn_cast<llvm::BinaryOperator>(x[0]);
+    if (!product || product->getOpcode() != llvm::Instruction::FMul) return l.b.CreateFMul(x[0], reciprocal);
+    return l.b.CreateFMul(product->getOperand(0), l.b.CreateFMul(product->getOperand(1), reciprocal));
+  }
+  if (opcode == Opcode::cast && from == ElementType::i32) {   // the number of a sum apart: an addition with a literal
+    const WithNumber sum = split_number(x[0]);
+    return sum.number ? l.b.CreateFAdd(l.b.CreateSIToFP(sum.rest, f32), llvm::ConstantFP::get(f32, static_cast<double>(sum.number->getSExtValue()))) : nullptr;
+  }
+  return nullptr;
 }
 
 /// LLVM makes a select on `a and b` into two selects, a third for `and c`: where the condition is such a term we spell the one
@@ -200,6 +264,10 @@ llvm::Value* lower_element(Lowering& l, const ir::Operation& operation, const Re
     return l.b.CreateGEP(unit, operands[0], index);
   }
   if (opcode == Opcode::select) return choose(l, operation, operands);
+  const bool approximate = operation.attributes.integer(ir::AttributeName::approximate) != 0;
+  if (approximate && result.element == ElementType::f32) {
+    if (llvm::Value* value = approximation(l, opcode, operands, first.element)) return value;
+  }
   if (opcode == Opcode::cast) return convert(l, operands[0], first.element, result.element);
   if (opcode == Opcode::bitcast) return l.b.CreateBitCast(operands[0], element_type(l, result.element));
   if (first.is_pointer()) return compare(l, opcode, operands[0], operands[1], false, true);

@@ -255,6 +255,23 @@ std::optional<Layout> reshaped_layout(const Layout& layout, const Shape& from, c
   return canonical(result);
 }
 
+std::optional<Layout> layout_of_wide_rows(const Layout& layout) {
+  if (layout.registers.empty() || layout.lanes.empty()) return std::nullopt;
+  const Digit pair = layout.registers.front(), lanes = layout.lanes.front();
+  if (pair.size != 2 || pair.stride != 1 || pair.axis < 0 || lanes.axis != pair.axis || lanes.size != 4 || lanes.stride != 2) return std::nullopt;
+  Layout result = layout;
+  result.registers.front() = {8, pair.axis, 1};
+  result.lanes.front() = {4, pair.axis, 8};
+  for (std::size_t i = 1; i < result.registers.size(); ++i) {
+    Digit& digit = result.registers[i];
+    if (digit.axis != pair.axis || digit.stride != 8) continue;
+    if (digit.size % 4 != 0) return std::nullopt;
+    digit = {digit.size / 4, pair.axis, 32};
+    return canonical(result);
+  }
+  return std::nullopt;
+}
+
 int register_run(const Layout& layout, int axis, int limit) {
   if (layout.registers.empty()) return 1;
   const Digit& first = layout.registers.front();

@@ -63,6 +63,10 @@ Layout transposed_layout(const Layout& layout, const std::vector<std::int64_t>& 
 /// The same threads and registers for the same row-major order in another shape; none where digits do not fit.
 std::optional<Layout> reshaped_layout(const Layout& layout, const Shape& from, const Shape& to);
 
+/// Of a tile whose rows lie in lanes by fours, two neighbouring columns each (the results of matrix instructions): the layout in
+/// which each of the four holds eight neighbouring columns, so that 16-bit numbers are stored 16 bytes at a time.
+std::optional<Layout> layout_of_wide_rows(const Layout& layout);
+
 /// The longest run of elements along the last axis that consecutive registers hold and that starts at a multiple of
 /// its length, at most `limit`.
 int register_run(const Layout& layout, int axis, int limit);

@@ -283,7 +283,8 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
     case Opcode::ring_release:
     case Opcode::ring_refill:
     case Opcode::take_program:
-    case Opcode::taken_program:
+    case Opcode::ring_put:
+    case Opcode::ring_get:
     case Opcode::roles: return lower_shared(l, operation);
   }
 }

@@ -1,6 +1,7 @@
 // Elements that change their place: convert_layout, reshape and transpose. Where every thread already holds what it needs,
 // registers are renamed; else the tile goes through shared memory, in the scratch space that allocate_shared gave it.
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include <flextile/ir/error.hpp>
@@ -79,6 +80,47 @@ void through_shared(Lowering& l, const ir::Operation& operation, ir::Value from,
   }
 }
 
+/// Lane l of four holds columns 2l and 2l + 1 of each of four blocks of eight and is to hold all of block l: words of two numbers are
+/// transposed among the four, first between neighbours, then between pairs.
+void exchange_in_fours(Lowering& l, ir::Value from, ir::Value to) {
+  const Place source = place_of(l, from), target = place_of(l, to);
+  const int rank = static_cast<int>(source.shape.size()), axis = source.layout.registers.front().axis;
+  std::map<Shape, int> at;
+  for (int i = 0; i < source.registers; ++i) at[digit_offset(source.layout.registers, i, rank)] = i;
+  llvm::Type* word = l.b.getInt32Ty();
+  llvm::Type* element = l.of(from).front()->getType();
+  auto* pair = llvm::FixedVectorType::get(element, 2);
+  llvm::Value* odd = l.b.CreateICmpNE(l.b.CreateAnd(l.lane, l.b.getInt32(1)), l.b.getInt32(0));
+  llvm::Value* upper = l.b.CreateICmpNE(l.b.CreateAnd(l.lane, l.b.getInt32(2)), l.b.getInt32(0));
+  // A lane keeps one of two words and gets the other one's counterpart.
+  auto exchange = [&](llvm::Value*& a, llvm::Value*& b, llvm::Value* second, int mask) {
+    llvm::Value* received = shuffle_xor(l, l.b.CreateSelect(second, a, b), mask);
+    llvm::Value* first_word = l.b.CreateSelect(second, received, a);
+    b = l.b.CreateSelect(second, b, received);
+    a = first_word;
+  };
+  Registers& out = l.of(to);
+  out.assign(static_cast<std::size_t>(target.registers), nullptr);
+  for (int r = 0; r < target.registers; r += 8) {
+    const Shape first = digit_offset(target.layout.registers, r, rank);
+    llvm::Value* words[4];
+    for (int block = 0; block < 4; ++block) {
+      llvm::Value* both = llvm::PoisonValue::get(pair);
+      for (int k : {0, 1}) {
+        Shape place = first;
+        place[axis] += 8 * block + k;
+        both = l.b.CreateInsertElement(both, l.of(from)[at.at(place)], static_cast<std::uint64_t>(k));
+      }
+      words[block] = l.b.CreateBitCast(both, word);
+    }
+    exchange(words[0], words[1], odd, 1);
+    exchange(words[2], words[3], odd, 1);
+    exchange(words[0], words[2], upper, 2);
+    exchange(words[1], words[3], upper, 2);
+    for (int i = 0; i < 8; ++i) out[r + i] = l.b.CreateExtractElement(l.b.CreateBitCast(words[i / 2], pair), static_cast<std::uint64_t>(i % 2));
+  }
+}
+
 }  // namespace
 
 void lower_move(Lowering& l, const ir::Operation& operation) {
@@ -89,6 +131,7 @@ void lower_move(Lowering& l, const ir::Operation& operation) {
     return;
   }
   if (operation.opcode == Opcode::transpose && is_read_by_fragments(l.f, operation)) return;
+  if (widens_rows(l.f, operation)) return exchange_in_fours(l, from, to);
   const std::vector<int> map = move_map(l.f, operation);
   if (map.empty()) return through_shared(l, operation, from, to);
   Registers& out = l.of(to);

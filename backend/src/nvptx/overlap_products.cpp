@@ -564,6 +564,8 @@ class Overlap {
     const Value last = turn_at(some, at_last);
     Values after;
     for (std::size_t i = 0; i < like.size(); ++i) after[like[i].index] = results[i];
+    const std::vector<OperationId> done = releases_behind(loop_id);
+    for (OperationId id : done) move(id, some);
     const Value last_addend = update_first_ ? update(some, after) : results[slot_];
     Values none;
     results[slot_] = second_product(some, none, last_addend, after[operand.index], last_one, last, false);
@@ -572,8 +574,23 @@ class Overlap {
     f_.append(some, {Opcode::yield, results, {}, {}, {}, location_}, {});
 
     const BlockId nothing = f_.add_block();
+    Values same;
+    for (OperationId id : done) copy(id, nothing, same);
     f_.append(nothing, {Opcode::yield, {loop.operands.begin() + 3, loop.operands.end()}, {}, {}, {}, location_}, {});
     replace(loop_id, loop, some, nothing);
+  }
+
+  /// Releases of what only the loop's first products read: they need not wait for the last second product.
+  std::vector<OperationId> releases_behind(OperationId loop_id) const {
+    std::vector<OperationId> result;
+    const auto& operations = f_.block(outer_).operations;
+    for (auto id = std::find(operations.begin(), operations.end(), loop_id) + 1; id != operations.end() && is_release(*id); ++id) result.push_back(*id);
+    return result;
+  }
+
+  void move(OperationId id, BlockId to) {
+    std::erase(f_.block(outer_).operations, id);
+    f_.block(to).operations.push_back(id);
   }
 
   /// The loop's place is taken by a branch on whether it runs at all, with the loop's results.

@@ -17,6 +17,7 @@ using ir::Value;
 namespace {
 
 const Type number_type = Type::scalar(ElementType::i32), condition_type = Type::scalar(ElementType::i1);
+constexpr int band_width = 8;       // programs
 constexpr int programs_ahead = 2;   // stages of the ring of program numbers
 
 /// Registers of a thread: of the producer, which needs few, and of as many consumers as it leaves room for. 0: as they are.
@@ -49,6 +50,14 @@ ResidentPrograms::ProgramLoop ResidentPrograms::make_loop() {
   return loop;
 }
 
+bool ResidentPrograms::reads_axis(std::int64_t axis) const {
+  for (std::uint32_t i = 0; i < f_.operation_count(); ++i) {
+    const Operation& operation = f_.operation({i});
+    if (operation.opcode == Opcode::program_id && operation.attributes.integer(AttributeName::axis) == axis) return true;
+  }
+  return false;
+}
+
 void ResidentPrograms::wrap() {
   const Order body = f_.block(f_.body()).operations;   // the last one returns
   outside_.clear();
@@ -62,9 +71,16 @@ void ResidentPrograms::wrap() {
   Order start;
   const BlockId inside = consumer_.body;
   const Value program = consumer_.program;
-  const Value along[3] = {arithmetic(start, inside, Opcode::rem, program, extents_[0]),
-                          arithmetic(start, inside, Opcode::rem, arithmetic(start, inside, Opcode::div, program, extents_[0]), extents_[1]),
-                          arithmetic(start, inside, Opcode::div, program, plane)};
+  auto of = [&](Opcode opcode, Value a, Value b) { return arithmetic(start, inside, opcode, a, b); };
+  Value along[3] = {of(Opcode::rem, program, extents_[0]), {}, of(Opcode::div, program, plane)};
+  if (reads_axis(1)) {
+    // Programs that run together share what they read along both axes: they go through bands of the grid.
+    const Value width = number(start, inside, band_width), place = of(Opcode::rem, program, plane), band_size = of(Opcode::mul, width, extents_[1]);
+    const Value first = of(Opcode::mul, of(Opcode::div, place, band_size), width), here = of(Opcode::min, width, of(Opcode::sub, extents_[0], first));
+    const Value in_band = of(Opcode::rem, place, band_size);
+    along[0] = of(Opcode::add, first, of(Opcode::rem, in_band, here));
+    along[1] = of(Opcode::div, in_band, here);
+  }
   for (std::size_t i = 0; i + 1 < body.size(); ++i) f_.move(body[i], f_.body(), inside);
   auto& moved = f_.block(inside).operations;
   moved.insert(moved.begin(), start.begin(), start.end());
@@ -83,66 +99,133 @@ bool ResidentPrograms::needs(Value value) {
   return f_.definition(value).block != consumer_.body || collect_slice(value, consumer_.body, writes(consumer_.body), slice_);
 }
 
+/// Sizes and constants: nothing is gained by handing them over.
+bool ResidentPrograms::is_at_hand(OperationId id) const {
+  const Operation& operation = f_.operation(id);
+  return operation.operands.empty() || operation.opcode == Opcode::view_size || operation.opcode == Opcode::view_stride || operation.opcode == Opcode::view_base;
+}
+
+Value ResidentPrograms::share(Order& order) {
+  computed_.clear();
+  auto in_slice = [&](OperationId id) { return std::find(slice_.begin(), slice_.end(), id) != slice_.end(); };
+  int words = 1;
+  for (OperationId id : slice_) {
+    const Value value = f_.operation(id).results[0];
+    const std::vector<OperationId> all = users(value);
+    if (is_at_hand(id) || std::all_of(all.begin(), all.end(), in_slice)) continue;
+    computed_.push_back(value);
+    words += bit_width(f_.type(value).element) > 32 ? 2 : 1;
+    const Value here = f_.add_argument(consumer_.body, f_.type(value));
+    consumer_.scalars.push_back(here);
+    for (OperationId user : all) {
+      if (!in_slice(user)) substitute(user, value, here);
+    }
+  }
+  return ring_ = emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(ElementType::i32, {words}, programs_ahead), {{AttributeName::barriers, std::int64_t{1}}});
+}
+
 ResidentPrograms::ProgramLoop ResidentPrograms::producer(Renamed& names) {
-  const ProgramLoop loop = make_loop();
-  names[consumer_.program.index] = loop.program;
-  Order order;
-  repeat(order, loop.body, slice_, {}, names);
+  ProgramLoop loop = make_loop();
+  for (Value scalar : consumer_.scalars) {
+    loop.scalars.push_back(f_.add_argument(loop.body, f_.type(scalar)));
+    names[scalar.index] = loop.scalars.back();
+  }
+  Order simple, order;
+  std::copy_if(slice_.begin(), slice_.end(), std::back_inserter(simple), [&](OperationId id) { return is_at_hand(id); });
+  repeat(order, loop.body, simple, {}, names);
   f_.block(loop.body).operations = std::move(order);
   return loop;
 }
 
-Value ResidentPrograms::ring_of_programs(Order& order) {
-  programs_ = emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(ElementType::i32, {1}, programs_ahead), {{AttributeName::barriers, std::int64_t{1}}});
-  return programs_;
+/// Computes what is shared of a program and puts it into the ring.
+void ResidentPrograms::hand_over(Order& order, BlockId block, Value turn, Value program) {
+  Renamed names{{consumer_.program.index, program}};
+  const Value exists = emit_value(order, block, Opcode::lt, {program, total_}, condition_type);
+  repeat(order, block, slice_, exists, names);
+  std::vector<Value> operands{ring_, turn, program};
+  for (Value value : computed_) operands.push_back(renamed(names, value));
+  emit(order, block, {Opcode::ring_put, std::move(operands), {}, {}, {}, location_}, {});
 }
 
-void ResidentPrograms::take_next(const ProgramLoop& loop, Value turns, bool takes, std::int64_t taker) {
-  Order end;
-  auto ring = [&](Opcode opcode, std::vector<BlockId> blocks, ir::Attributes attributes = {}) {
-    emit(end, loop.body, {opcode, {programs_, loop.round}, {}, std::move(blocks), std::move(attributes), location_}, {});
-  };
-  auto block = [&](bool take) {
-    const BlockId result = f_.add_block();
-    Order inner;
-    if (take) emit(inner, result, {Opcode::take_program, {programs_, loop.round}, {}, {}, {}, location_}, {});
-    emit(inner, result, {Opcode::yield, {}, {}, {}, {}, location_}, {});
-    f_.block(result).operations = std::move(inner);
-    return result;
-  };
-  if (takes) ring(Opcode::ring_refill, {block(true)}, {{AttributeName::warp, taker}});
-  ring(Opcode::ring_wait, {});
-  const Value next = emit_value(end, loop.body, Opcode::taken_program, {programs_, loop.round}, number_type);
-  ring(Opcode::ring_release, {block(false)});
-  const Value round = arithmetic(end, loop.body, Opcode::add, loop.round, number(end, loop.body, 1));
-  const Value base = arithmetic(end, loop.body, Opcode::add, loop.base, turns);
-  emit(end, loop.body, {Opcode::yield, {next, round, base}, {}, {}, {}, location_}, {});
-  auto& operations = f_.block(loop.body).operations;
-  operations.insert(operations.end(), end.begin(), end.end());
+/// The program and its scalars.
+std::vector<Value> ResidentPrograms::receive(Order& order, BlockId block, Value turn) {
+  emit(order, block, {Opcode::ring_wait, {ring_, turn}, {}, {}, {}, location_}, {});
+  std::vector<Type> types{number_type};
+  for (Value value : computed_) types.push_back(f_.type(value));
+  const OperationId get = emit(order, block, {Opcode::ring_get, {ring_, turn}, {}, {}, {}, location_}, types);
+  const BlockId nothing = f_.add_block();
+  Order inner;
+  emit(inner, nothing, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+  f_.block(nothing).operations = std::move(inner);
+  emit(order, block, {Opcode::ring_release, {ring_, turn}, {}, {nothing}, {}, location_}, {});
+  return f_.operation(get).results;
 }
 
-OperationId ResidentPrograms::loop_over(BlockId role, const ProgramLoop& loop, Value first) {
+/// What the loop carries into its next program.
+std::vector<Value> ResidentPrograms::next(Order& order, const ProgramLoop& loop, Value turns) {
+  const Value round = arithmetic(order, loop.body, Opcode::add, loop.round, number(order, loop.body, 1));
+  std::vector<Value> values = receive(order, loop.body, round);
+  const Value base = arithmetic(order, loop.body, Opcode::add, loop.base, turns);
+  values.insert(values.begin() + 1, {round, base});
+  return values;
+}
+
+/// `order` fills the ring, where that is this role's task.
+void ResidentPrograms::loop_over(BlockId role, Order order, const ProgramLoop& loop) {
+  const Value zero = number(order, role, 0);
+  std::vector<Value> initial = receive(order, role, zero);
+  initial.insert(initial.begin() + 1, {zero, zero});
   const BlockId test = f_.add_block();
   std::vector<Value> carried;
-  for (int i = 0; i < 3; ++i) carried.push_back(f_.add_argument(test, number_type));
-  Order tested, order;
+  std::vector<Type> types;
+  for (Value value : initial) {
+    types.push_back(f_.type(value));
+    carried.push_back(f_.add_argument(test, types.back()));
+  }
+  Order tested;
   const Value goes_on = emit_value(tested, test, Opcode::lt, {carried[0], total_}, condition_type);
-  emit(tested, test, {Opcode::condition, {goes_on, carried[0], carried[1], carried[2]}, {}, {}, {}, location_}, {});
+  carried.insert(carried.begin(), goes_on);
+  emit(tested, test, {Opcode::condition, std::move(carried), {}, {}, {}, location_}, {});
   f_.block(test).operations = std::move(tested);
-  const Value zero = number(order, role, 0);
-  const OperationId id = emit(order, role, {Opcode::while_, {first, zero, zero}, {}, {test, loop.body}, {{AttributeName::programs, std::int64_t{1}}}, location_},
-                              {number_type, number_type, number_type});
+  emit(order, role, {Opcode::while_, std::move(initial), {}, {test, loop.body}, {{AttributeName::programs, std::int64_t{1}}}, location_}, types);
   emit(order, role, {Opcode::yield, {}, {}, {}, {}, location_}, {});
   f_.block(role).operations = std::move(order);
-  return id;
 }
 
-void ResidentPrograms::close(Order before, const ProgramLoop& producer, Value producer_turns, Value consumer_turns, std::int64_t taker) {
-  take_next(producer, producer_turns, true, taker);
-  take_next(consumer_, consumer_turns, false, taker);
-  const BlockId first = f_.add_block(), second = f_.add_block();
-  loop_over(first, producer, worker_);
-  loop_over(second, consumer_, worker_);
+void ResidentPrograms::close(Order before, const ProgramLoop& producer, Value producer_turns, BlockId soon, Order soon_order, OperationId work, Order turns, Value consumer_turns) {
+  auto fill = [&](Order& order, BlockId block, Value turn, BlockId filled, Order inner) {
+    emit(inner, filled, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+    f_.block(filled).operations = std::move(inner);
+    emit(order, block, {Opcode::ring_refill, {ring_, turn}, {}, {filled}, {{AttributeName::warp, std::int64_t{producer_warps - 1}}}, location_}, {});
+  };
+  // The producer's body: one warp takes the next program, all ask for it.
+  Order end;
+  const Value next_round = arithmetic(end, producer.body, Opcode::add, producer.round, number(end, producer.body, 1));
+  const Value taken = emit_value(soon_order, soon, Opcode::take_program, {}, number_type);
+  hand_over(soon_order, soon, next_round, taken);
+  fill(end, producer.body, next_round, soon, std::move(soon_order));
+  std::vector<Value> values = next(end, producer, producer_turns);
+  emit(end, producer.body, {Opcode::yield, std::move(values), {}, {}, {}, location_}, {});
+  auto& produced = f_.block(producer.body).operations;
+  produced.insert(produced.end(), end.begin(), end.end());
+
+  values = next(turns, consumer_, consumer_turns);
+  insert_after(work, consumer_.body, turns);
+  Order last;
+  emit(last, consumer_.body, {Opcode::yield, std::move(values), {}, {}, {}, location_}, {});
+  f_.block(consumer_.body).operations.push_back(last.front());
+
+  const BlockId first = f_.add_block(), second = f_.add_block(), filled = f_.add_block();
+  Order start, inner;
+  const Value zero = number(start, first, 0);
+  hand_over(inner, filled, zero, worker_);
+  fill(start, first, zero, filled, std::move(inner));
+  loop_over(first, std::move(start), producer);
+  loop_over(second, {}, consumer_);
+  for (auto id = slice_.rbegin(); id != slice_.rend(); ++id) {
+    if (users(f_.operation(*id).results[0]).empty()) remove(*id);
+  }
+
   emit(before, f_.body(), {Opcode::roles, {}, {}, {first, second}, {{AttributeName::registers, register_budgets(f_.num_warps)}}, location_}, {});
   outside_.insert(outside_.end(), before.begin(), before.end());
   auto& operations = f_.block(f_.body()).operations;   // what is left of it returns

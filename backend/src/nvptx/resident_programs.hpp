@@ -19,8 +19,10 @@ ir::OperationId roles_of(const ir::Function& function);
 ///   roles producer: while program < total, from the worker's number on: what fills the rings, for that program
 ///         consumer: while program < total:                              the body, for that program
 ///
-/// Both loops carry (program, round, base): its number, how many were done before, and how many turns of the rings these took.
-/// Steps: wrap; needs, for every scalar that fetching depends on; producer; close.
+/// Both loops carry (program, round, base, shared scalars): its number, how many were done before, how many turns of the rings these
+/// took, and what both roles want to know of a program (coordinates, bounds, what lists say). One of the producer's warps takes the
+/// next program shortly before this one's last tile is needed, computes all that, and hands it over in a ring, while nobody waits.
+/// Steps: wrap; needs, for every scalar that fetching depends on; share; producer; close.
 class ResidentPrograms : protected TileCopies {
  protected:
   using TileCopies::TileCopies;
@@ -29,6 +31,7 @@ class ResidentPrograms : protected TileCopies {
   struct ProgramLoop {
     ir::BlockId body;
     ir::Value program, round, base;
+    std::vector<ir::Value> scalars;
   };
 
   /// The body becomes that of the consumer's loop.
@@ -36,25 +39,30 @@ class ResidentPrograms : protected TileCopies {
   /// Notes a value that the producer needs too. False where it depends on more than the program's number and memory that nobody
   /// writes.
   bool needs(ir::Value value);
-  /// The producer's loop, and in `names` what stands there for the values of the consumer's that are needed.
+  /// From now on the loops carry what is needed. Adds the ring that hands it over to `order`.
+  ir::Value share(Order& order);
+  /// The producer's loop, and in `names` what stands there for values of the consumer's.
   ProgramLoop producer(Renamed& names);
-  /// Ends the loops, whose programs took `producer_turns` and `consumer_turns`, and puts roles around them. `before` comes first,
-  /// the ring of program numbers among it (ring_of_programs); the producer's warp `taker` takes programs.
-  void close(Order before, const ProgramLoop& producer, ir::Value producer_turns, ir::Value consumer_turns, std::int64_t taker);
-
-  ir::Value ring_of_programs(Order& order);
+  /// Ends the loops, whose programs took so many turns, and puts roles around them. `before` comes first. The next program is taken
+  /// when `soon` says so in the producer, and asked for by the consumer behind `work`, which `turns` follow.
+  void close(Order before, const ProgramLoop& producer, ir::Value producer_turns, ir::BlockId soon, Order soon_order, ir::OperationId work, Order turns, ir::Value consumer_turns);
 
   ProgramLoop consumer_;
-  ir::Value programs_;                   // the ring of program numbers
 
  private:
+  bool reads_axis(std::int64_t axis) const;
   ProgramLoop make_loop();
-  void take_next(const ProgramLoop& loop, ir::Value turns, bool takes, std::int64_t taker);
-  ir::OperationId loop_over(ir::BlockId role, const ProgramLoop& loop, ir::Value first);
+  bool is_at_hand(ir::OperationId id) const;
+  void hand_over(Order& order, ir::BlockId block, ir::Value turn, ir::Value program);
+  std::vector<ir::Value> receive(Order& order, ir::BlockId block, ir::Value turn);
+  std::vector<ir::Value> next(Order& order, const ProgramLoop& loop, ir::Value turns);
+  void loop_over(ir::BlockId role, Order order, const ProgramLoop& loop);
 
   ir::Value extents_[3], total_, worker_;
+  ir::Value ring_;                       // of (program, scalars)
   Order outside_;                        // what comes before the roles
   Order slice_;                          // of the consumer's body: what is needed
+  std::vector<ir::Value> computed_;      // in it: what is shared
 };
 
 }  // namespace flextile::backend

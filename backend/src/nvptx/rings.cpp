@@ -119,20 +119,48 @@ void lower_refill(Lowering& l, const ir::Operation& operation) {
   });
 }
 
-Value* program_slot(Lowering& l, const ir::Operation& operation, Value* stage) {
+/// Programs from the number of workers on are handed out by a counter in memory. Each program that was done asks once for another;
+/// after as many requests as there are programs the counter is 0 again, for the next launch.
+void lower_take_program(Lowering& l, const ir::Operation& operation) {
+  Value* total = l.b.CreateMul(l.b.CreateMul(l.programs[0], l.programs[1]), l.programs[2]);
+  Value* before = assembly(l, l.b.getInt32Ty(), "atom.relaxed.gpu.global.inc.u32 $0, [$1], $2;", "=r,l,r", {l.counter, l.b.CreateSub(total, l.b.getInt32(1))}, true);
+  l.of(operation.results[0]) = {l.b.CreateAdd(before, call(l, llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x, {}))};
+}
+
+/// Scalars of a stage follow one another in words, wide ones in two of them.
+template <class Visit> void for_each_scalar(Lowering& l, const std::vector<ir::Value>& scalars, std::size_t first, Visit visit) {
+  int word = 0;
+  for (std::size_t i = first; i < scalars.size(); ++i) {
+    const int words = bit_width(l.type(scalars[i]).element) > 32 ? 2 : 1;
+    visit(scalars[i], 4 * word, words);
+    word += words;
+  }
+}
+
+Value* stage_address(Lowering& l, const ir::Operation& operation, Value* stage) {
   const SharedShape shape = shared_shape(l.f, operation.operands[0]);
   return shared_address(l, shape.base, l.b.CreateMul(stage, l.b.getInt32(shape.stage_bytes)));
 }
 
-/// Programs from the number of workers on are handed out by a counter in memory. Each program that was done asks once for another;
-/// after as many requests as there are programs the counter is 0 again, for the next launch.
-void lower_take_program(Lowering& l, const ir::Operation& operation) {
+void lower_put(Lowering& l, const ir::Operation& operation) {
   const Slot slot = slot_of(l, operation);
-  Value* total = l.b.CreateMul(l.b.CreateMul(l.programs[0], l.programs[1]), l.programs[2]);
-  Value* before = assembly(l, l.b.getInt32Ty(), "atom.relaxed.gpu.global.inc.u32 $0, [$1], $2;", "=r,l,r", {l.counter, l.b.CreateSub(total, l.b.getInt32(1))}, true);
-  Value* workers = call(l, llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x, {});
-  l.b.CreateStore(l.b.CreateAdd(before, workers), program_slot(l, operation, slot.stage));
+  Value* stage = stage_address(l, operation, slot.stage);
+  for_each_scalar(l, operation.operands, 2, [&](ir::Value scalar, int offset, int) {
+    l.b.CreateAlignedStore(to_memory(l, l.scalar(scalar)), l.b.CreateGEP(l.b.getInt8Ty(), stage, l.b.getInt32(offset)), llvm::Align(4));
+  });
   assembly(l, l.b.getVoidTy(), "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {barrier_address(l, operation.operands[0], Barrier::full, slot.stage)}, true);
+}
+
+void lower_get(Lowering& l, const ir::Operation& operation) {
+  Value* stage = address(l, stage_address(l, operation, slot_of(l, operation).stage));
+  for_each_scalar(l, operation.results, 0, [&](ir::Value scalar, int offset, int words) {
+    llvm::Type* type = element_type(l, l.type(scalar).element);
+    auto word = [&](int bytes) { return assembly(l, l.b.getInt32Ty(), "ld.shared.b32 $0, [$1+" + std::to_string(bytes) + "];", "=r,r", {stage}, true); };
+    Value* bits = word(offset);
+    if (words == 2) bits = l.b.CreateOr(l.b.CreateZExt(bits, l.b.getInt64Ty()), l.b.CreateShl(l.b.CreateZExt(word(offset + 4), l.b.getInt64Ty()), 32));
+    bits = l.b.CreateTrunc(bits, l.b.getIntNTy(static_cast<unsigned>(type->getPrimitiveSizeInBits())));
+    l.of(scalar) = {type->isIntegerTy() ? bits : l.b.CreateBitCast(bits, type)};
+  });
 }
 
 /// The producer's warps, then the program's own. A budget says how many registers each of a role's threads keeps.
@@ -212,9 +240,8 @@ void lower_ring(Lowering& l, const ir::Operation& operation) {
     case Opcode::ring_release: return lower_release(l, operation);
     case Opcode::ring_refill: return lower_refill(l, operation);
     case Opcode::take_program: return lower_take_program(l, operation);
-    case Opcode::taken_program:
-      l.of(operation.results[0]) = {assembly(l, l.b.getInt32Ty(), "ld.shared.b32 $0, [$1];", "=r,r", {address(l, program_slot(l, operation, slot_of(l, operation).stage))}, true)};
-      return;
+    case Opcode::ring_put: return lower_put(l, operation);
+    case Opcode::ring_get: return lower_get(l, operation);
     case Opcode::roles: return lower_roles(l, operation);
     case Opcode::bulk_copy: return lower_bulk_copy(l, operation);
     case Opcode::ring_wait: {

@@ -35,6 +35,12 @@ bool moves(const ir::Function& function, const ir::Operation& operation) {
 
 }  // namespace
 
+bool widens_rows(const ir::Function& function, const ir::Operation& operation) {
+  if (operation.opcode != Opcode::convert_layout || function.type(operation.operands[0]).is_pointer() || bit_width(function.type(operation.operands[0]).element) != 16) return false;
+  const std::optional<Layout> wide = layout_of_wide_rows(layout_in(function, operation.operands[0]));
+  return wide && *wide == layout_in(function, operation.results[0]);
+}
+
 std::vector<int> move_map(const ir::Function& function, const ir::Operation& operation) {
   const ir::Value from = operation.operands[0], to = operation.results[0];
   return register_map(layout_in(function, from), function.type(from).shape(), layout_in(function, to), function.type(to).shape(),
@@ -97,6 +103,7 @@ bool has_no_use(const ir::Function& function, ir::Value value) {
 }
 
 std::int64_t scratch_bytes(const ir::Function& function, const ir::Operation& operation) {
+  if (widens_rows(function, operation)) return 0;
   if (moves(function, operation)) return move_map(function, operation).empty() ? move_scratch(function, operation).bytes : 0;
   if (operation.opcode == Opcode::reduce) {
     const int warps = reduce_warps(function, operation);

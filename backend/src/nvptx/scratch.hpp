@@ -11,6 +11,8 @@
 namespace flextile::backend {
 
 /// A move's registers when no thread needs another's element (see register_map); else empty.
+/// A convert_layout to layout_of_wide_rows of 16-bit numbers: lanes exchange them by shuffles.
+bool widens_rows(const ir::Function& function, const ir::Operation& operation);
 std::vector<int> move_map(const ir::Function& function, const ir::Operation& operation);
 
 /// How a moved tile lies in scratch memory, in elements.

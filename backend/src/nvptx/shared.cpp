@@ -135,7 +135,8 @@ void lower_shared(Lowering& l, const ir::Operation& operation) {
     case Opcode::ring_release:
     case Opcode::ring_refill:
     case Opcode::take_program:
-    case Opcode::taken_program:
+    case Opcode::ring_put:
+    case Opcode::ring_get:
     case Opcode::roles:
     case Opcode::bulk_copy: return lower_ring(l, operation);
     default: throw CompileError("flextile: compile error in kernel \"" + l.f.name + "\"\n  [" + std::string(ir::name(operation.opcode)) + "] is not made for " + l.target.name());

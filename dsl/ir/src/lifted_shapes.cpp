@@ -237,7 +237,8 @@ Lifting lifting(Opcode opcode) {
     case Opcode::ring_release:
     case Opcode::ring_refill:
     case Opcode::take_program:
-    case Opcode::taken_program:
+    case Opcode::ring_put:
+    case Opcode::ring_get:
     case Opcode::worker_id:
     case Opcode::num_workers:
     case Opcode::roles:

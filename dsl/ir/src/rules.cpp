@@ -137,9 +137,10 @@ std::string rule_of(const Rule& rule) {
     case Opcode::ring_release:
     case Opcode::ring_refill:
       return ring_release_rule(rule);
+    case Opcode::ring_put:
+    case Opcode::ring_get:
+      return scalar_ring_rule(rule);
     case Opcode::take_program:
-    case Opcode::taken_program:
-      return program_ring_rule(rule);
     case Opcode::worker_id:
     case Opcode::num_workers:
       return worker_rule(rule);

@@ -85,7 +85,7 @@ std::string bulk_copy_rule(const Rule& rule);
 std::string ring_start_rule(const Rule& rule);
 std::string ring_wait_rule(const Rule& rule);
 std::string ring_release_rule(const Rule& rule);
-std::string program_ring_rule(const Rule& rule);
+std::string scalar_ring_rule(const Rule& rule);
 std::string worker_rule(const Rule& rule);
 std::string roles_rule(const Rule& rule);
 

@@ -156,11 +156,19 @@ std::string ring_release_rule(const Rule& rule) {
   return wrong_block(rule);
 }
 
-std::string program_ring_rule(const Rule& rule) {
+std::string scalar_ring_rule(const Rule& rule) {
+  if (rule.operands() < 2) return rule.broken("takes a buffer and a turn; got ", rule.operands(), " operands");
   if (std::string wrong = wrong_ring_and_turn(rule); !wrong.empty()) return wrong;
   const Type& buffer = rule.operand(0);
-  if (buffer.element != ElementType::i32 || buffer.elements() != 1) return rule.broken("buffer is ", buffer, ": a stage must be one i32");
-  if (!rule.operation.results.empty() && rule.result() != Type::scalar(ElementType::i32)) return rule.broken("result is ", rule.result(), ": must be i32");
+  std::vector<Type> scalars;
+  for (std::size_t i = 2; i < rule.operands(); ++i) scalars.push_back(rule.operand(i));
+  for (Value result : rule.operation.results) scalars.push_back(rule.function.type(result));
+  std::int64_t words = 0;
+  for (const Type& scalar : scalars) {
+    if (!scalar.is_number() || scalar.rank != 0) return rule.broken("a value is ", scalar, ": must be a scalar");
+    words += bit_width(scalar.element) > 32 ? 2 : 1;
+  }
+  if (buffer.element != ElementType::i32 || buffer.elements() < words) return rule.broken("buffer is ", buffer, ": a stage must be i32, ", words, " of them at least");
   return "";
 }
 

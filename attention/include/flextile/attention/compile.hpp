@@ -18,6 +18,7 @@ struct AttentionCompileOptions {
   bool return_lse = false;
   bool return_max_scores = false;
   bool tf32 = false;
+  bool exact_math = false;
   int block_m = 0;                            // as in AttentionOptions
   int block_n = 0;
   int num_warps = 0;
