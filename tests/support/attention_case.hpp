@@ -72,7 +72,8 @@ void check_attended(const AttentionInputs<T>& in, const Attended<T>& attended, d
   }
   if (attended.max_scores) {
     const std::vector<double> largest = as_doubles(attended.max_scores);
-    CHECK(mean_error(exact.max, largest) <= mean_error(exact.max, unfused.max) * 11 + 1e-6);
+    const double quick = std::is_same_v<T, f32> ? 1e-6 : 1e-5;   // of half types' score mods: tanh.approx
+    CHECK(mean_error(exact.max, largest) <= mean_error(exact.max, unfused.max) * 11 + quick);
   }
 }
 

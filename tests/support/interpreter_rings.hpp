@@ -21,7 +21,8 @@ inline void Interpreter::run_ring(const Op& op) {
   };
   auto is_empty = [&] { return turn < stages || is(turn - stages, TurnState::released); };
   if (roles_) ++roles_->steps;
-  const bool of_scalars = type(op.operands[0]).element == ElementType::i32;
+  // Both roles read what is handed over to each warp.
+  const bool read_by_both = function_.defining(op.operands[0])->attributes.integer(Attribute::readers) > function_.num_warps;
   switch (op.opcode) {
     case Opcode::ring_put:
       ring.turns[turn] = TurnState::copied;
@@ -42,7 +43,6 @@ inline void Interpreter::run_ring(const Op& op) {
       return;
     case Opcode::ring_wait:
       await([&] { return ring.turns.contains(turn); }, "interpreter: deadlock: the program waits for the copy of " + words + ", which nobody started");
-      if (roles_ && is_producer() && !of_scalars) return;   // it looks on
       if (is(turn, TurnState::released)) throw std::runtime_error("interpreter: a wait for " + words + ", which is released");
       if (const auto copy = ring.copies.find(turn); copy != ring.copies.end()) {
         land(copy->second);
@@ -52,7 +52,7 @@ inline void Interpreter::run_ring(const Op& op) {
       return;
     default:   // ring_release
       if (!is(turn, TurnState::waited)) throw std::runtime_error("interpreter: a release of " + words + ", which was not waited for");
-      if (of_scalars && ++ring.releases[turn] < 2) return;   // both roles read it
+      if (read_by_both && ++ring.releases[turn] < 2) return;   // both roles read it
       ring.turns[turn] = TurnState::released;
       run_block(op.blocks[0]);
   }

@@ -54,7 +54,8 @@ class Lifetimes {
         if (source.load) extend(requests[request_of_[source.load->operands[0].index]], now);
       }
       if (operation.opcode == Opcode::reduce) continue;
-      const bool repeats = operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_;
+      // Loops come back to their beginning, and roles run side by side.
+      const bool repeats = operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_ || operation.opcode == Opcode::roles;
       if (repeats) loops_.push_back(now);
       const std::size_t before = requests.size();
       for (ir::BlockId inner : operation.blocks) walk(inner);

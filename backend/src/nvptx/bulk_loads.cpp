@@ -37,6 +37,7 @@ using ir::Value;
 constexpr std::int64_t alignment = 1024;         // of a buffer; its barriers lie behind it
 constexpr int most_box_rows = 256;               // of the copy engine
 constexpr std::int64_t most_stages = 8;
+constexpr std::int64_t other_registers = 30;     // that an instruction takes beside its sums
 
 class BulkLoads : ResidentPrograms {
  public:
@@ -48,7 +49,7 @@ class BulkLoads : ResidentPrograms {
       const Operation& operation = f_.operation(id);
       return operation.opcode == Opcode::for_ && operation.attributes.integer(AttributeName::stages, 1) > 1;
     };
-    const bool alone = std::count_if(operations.begin(), operations.end(), may_run_ahead) == 1;
+    const bool alone = may_have_roles() && std::count_if(operations.begin(), operations.end(), may_run_ahead) == 1;
     for (OperationId id : operations) {
       if (!may_run_ahead(id)) continue;
       rings_.clear();
@@ -280,6 +281,20 @@ class BulkLoads : ResidentPrograms {
   }
 
   // ---- roles
+  /// Before a role says how many registers it keeps, all warps have the same share of them, and the assembler must fit each product's
+  /// sums into that.
+  bool may_have_roles() const {
+    const int warps = f_.num_warps + producer_warps, share = 65536 / (32 * warps) / 8 * 8;
+    if (f_.num_warps > 12) return false;
+    for (std::uint32_t i = 0; i < f_.operation_count(); ++i) {
+      const Operation& operation = f_.operation({i});
+      if (operation.opcode != Opcode::dot) continue;
+      const Type& sum = f_.type(operation.results[0]);
+      if (sum.elements() / (32 * f_.num_warps) + other_registers > share) return false;
+    }
+    return true;
+  }
+
   bool specialise(OperationId loop_id) {
     const Function before = f_;
     wrap();
@@ -289,12 +304,12 @@ class BulkLoads : ResidentPrograms {
       return false;
     }
     Order outside;
-    const Value shared_scalars = share(outside);
+    const std::vector<Value> of_scalars = share(outside);
     const Operation loop = f_.operation(loop_id);
     allocate_all(outside);
     std::vector<Value> rings = buffers();
-    rings.push_back(shared_scalars);
-    emit(outside, f_.body(), {Opcode::ring_start, std::move(rings), {}, {nothing()}, {}, location_}, {});
+    rings.insert(rings.end(), of_scalars.begin(), of_scalars.end());
+    emit(outside, f_.body(), {Opcode::ring_start, std::move(rings), {}, {empty_block()}, {}, location_}, {});
 
     Renamed names;
     const ProgramLoop made = producer(names);
@@ -304,32 +319,24 @@ class BulkLoads : ResidentPrograms {
       Renamed here = names;
       fill(order, made.body, copied, made.round, here, warp++);
     }
-    produce_steps(order, made, loop, names, warp);
     const Value made_turns = trips(order, made.body, renamed(names, loop.operands[0]), renamed(names, loop.operands[1]));
+    produce_steps(order, made, loop, made_turns, names, warp);
     f_.block(made.body).operations = std::move(order);
-    // The next program is taken when the last but (stages - 1) of this one's tiles has come: early enough to have its first tiles in
-    // time, and late enough that the longest programs are not kept by those who are busy. (Later tiles of that stage are the next program's.)
-    const BlockId soon = f_.add_block();
-    Order when_soon;
-    when(when_soon, soon, emit_value(when_soon, soon, Opcode::gt, {made_turns, number(when_soon, soon, 0)}, Type::scalar(ElementType::i1)), [&](Order& inside, BlockId at) {
-      const Value before_last = arithmetic(inside, at, Opcode::max, arithmetic(inside, at, Opcode::sub, made_turns, number(inside, at, stages_)), number(inside, at, 0));
-      ring_operation(inside, at, Opcode::ring_wait, rings_.front(), arithmetic(inside, at, Opcode::add, made.base, before_last));
-    });
 
     OperationId last_work = loop_id;
     for (const Copied& copied : single_) {
       read_single(copied, loop_id, consumer_.body, consumer_.round);
       Order release;
-      ring_operation(release, consumer_.body, Opcode::ring_release, copied, consumer_.round, {nothing()});
+      ring_operation(release, consumer_.body, Opcode::ring_release, copied, consumer_.round, {empty_block()});
       insert_after(loop_id, consumer_.body, release);
       if (last_work == loop_id) last_work = release.front();
     }
     Order turns;
     const Value turn = turn_of(turns, loop, f_.block(loop.blocks[0]).arguments[0], consumer_.base);
-    read_rings(loop, turns, turn, [&](const Copied&) { return nothing(); });
+    read_rings(loop, turns, turn, [&](const Copied&) { return empty_block(); });
     Order end;
     const Value used_turns = trips(end, consumer_.body, loop.operands[0], loop.operands[1]);
-    close(std::move(outside), made, made_turns, soon, std::move(when_soon), last_work, std::move(end), used_turns);
+    close(std::move(outside), made, made_turns, last_work, std::move(end), used_turns);
     return true;
   }
 
@@ -346,7 +353,7 @@ class BulkLoads : ResidentPrograms {
     return std::all_of(wanted.begin(), wanted.end(), [&](Value value) { return needs(value); });
   }
 
-  BlockId nothing() {
+  BlockId empty_block() {
     const BlockId block = f_.add_block();
     finish(block, {});
     return block;
@@ -361,11 +368,18 @@ class BulkLoads : ResidentPrograms {
     emit(order, block, {Opcode::ring_refill, {copied.buffer, turn}, {}, {filled}, {{AttributeName::warp, warp % producer_warps}}, f_.operation(copied.load).location}, {});
   }
 
-  void produce_steps(Order& order, const ProgramLoop& made, const Operation& loop, const Renamed& names, std::int64_t warp) {
+  /// The loop that fills the rings. The next program is taken when this one's last tiles but one are fetched: early enough to have
+  /// its first tiles in time, and late enough that long programs are not kept by those who are busy.
+  void produce_steps(Order& order, const ProgramLoop& made, const Operation& loop, Value trips, const Renamed& names, std::int64_t warp) {
+    const std::int64_t taker = warp % producer_warps;
     const BlockId body = f_.add_block();
     const Value index = f_.add_argument(body, f_.type(loop.operands[0]));
     Operation steps{Opcode::for_, {}, {}, {body}, {}, location_};
     for (std::size_t i = 0; i < 3; ++i) steps.operands.push_back(renamed(names, loop.operands[i]));
+    const Type condition = Type::scalar(ElementType::i1);
+    const Value zero = number(order, made.body, 0);
+    const Value early = arithmetic(order, made.body, Opcode::max, arithmetic(order, made.body, Opcode::sub, trips, number(order, made.body, 2)), zero);
+    const Value at = arithmetic(order, made.body, Opcode::add, steps.operands[0], arithmetic(order, made.body, Opcode::mul, early, number(order, made.body, stride_)));
     Order inner;
     const Value turn = turn_of(inner, steps, index, made.base);
     for (const Copied& ring : rings_) {
@@ -373,8 +387,10 @@ class BulkLoads : ResidentPrograms {
       here[f_.block(loop.blocks[0]).arguments[0].index] = index;
       fill(inner, body, ring, turn, here, warp++);
     }
+    when(inner, body, emit_value(inner, body, Opcode::eq, {index, at}, condition), [&](Order& inside, BlockId block) { take(inside, block, made, taker); });
     finish(body, std::move(inner));
     emit(order, made.body, std::move(steps), {});
+    when(order, made.body, emit_value(order, made.body, Opcode::eq, {trips, zero}, condition), [&](Order& inside, BlockId block) { take(inside, block, made, taker); });
   }
 
   /// How often the loop runs.

@@ -120,8 +120,7 @@ void build(Lowering& l, const CompileOptions& options) {
   l.kernel->setCallingConv(llvm::CallingConv::PTX_Kernel);
   l.kernel->addFnAttr(llvm::Attribute::NoUnwind);
   l.kernel->addFnAttr("nvvm.reqntid", std::to_string(lanes_per_warp * l.launched_warps));
-  // Two programs of four warps may share a multiprocessor: then each starts with half of the registers.
-  if (is_resident(l.f)) l.kernel->addFnAttr("nvvm.minctasm", l.f.num_warps == 4 ? "2" : "1");
+  if (is_resident(l.f)) l.kernel->addFnAttr("nvvm.minctasm", "1");
   mark_tensor_maps(l);
   l.shared = new llvm::GlobalVariable(l.module, llvm::ArrayType::get(l.b.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage, nullptr, "shared_memory",
                                       nullptr, llvm::GlobalValue::NotThreadLocal, 3);

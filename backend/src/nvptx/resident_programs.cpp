@@ -23,7 +23,6 @@ constexpr int programs_ahead = 2;   // stages of the ring of program numbers
 /// Registers of a thread: of the producer, which needs few, and of as many consumers as it leaves room for. 0: as they are.
 std::vector<std::int64_t> register_budgets(int num_warps) {
   switch (num_warps / 4) {
-    case 1: return {24, 232};    // two such programs share a multiprocessor
     case 2: return {24, 240};
     case 3: return {32, 160};
     default: return {0, 0};
@@ -105,7 +104,12 @@ bool ResidentPrograms::is_at_hand(OperationId id) const {
   return operation.operands.empty() || operation.opcode == Opcode::view_size || operation.opcode == Opcode::view_stride || operation.opcode == Opcode::view_base;
 }
 
-Value ResidentPrograms::share(Order& order) {
+Value ResidentPrograms::scalar_ring(Order& order, int words, std::int64_t readers) {
+  return emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(ElementType::i32, {words}, programs_ahead),
+                    {{AttributeName::barriers, std::int64_t{1}}, {AttributeName::readers, readers}});
+}
+
+std::vector<Value> ResidentPrograms::share(Order& order) {
   computed_.clear();
   auto in_slice = [&](OperationId id) { return std::find(slice_.begin(), slice_.end(), id) != slice_.end(); };
   int words = 1;
@@ -121,7 +125,9 @@ Value ResidentPrograms::share(Order& order) {
       if (!in_slice(user)) substitute(user, value, here);
     }
   }
-  return ring_ = emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(ElementType::i32, {words}, programs_ahead), {{AttributeName::barriers, std::int64_t{1}}});
+  ring_ = scalar_ring(order, words, f_.num_warps + producer_warps);
+  tickets_ = scalar_ring(order, 1, 1);
+  return {ring_, tickets_};
 }
 
 ResidentPrograms::ProgramLoop ResidentPrograms::producer(Renamed& names) {
@@ -147,17 +153,43 @@ void ResidentPrograms::hand_over(Order& order, BlockId block, Value turn, Value 
   emit(order, block, {Opcode::ring_put, std::move(operands), {}, {}, {}, location_}, {});
 }
 
+BlockId ResidentPrograms::nothing() {
+  const BlockId block = f_.add_block();
+  Order inner;
+  emit(inner, block, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+  f_.block(block).operations = std::move(inner);
+  return block;
+}
+
+/// `inner` in the block `filled` fills the turn.
+void ResidentPrograms::refill(Order& order, BlockId block, Value ring, Value turn, BlockId filled, Order inner, std::int64_t warp) {
+  emit(inner, filled, {Opcode::yield, {}, {}, {}, {}, location_}, {});
+  f_.block(filled).operations = std::move(inner);
+  emit(order, block, {Opcode::ring_refill, {ring, turn}, {}, {filled}, {{AttributeName::warp, warp}}, location_}, {});
+}
+
+void ResidentPrograms::take(Order& order, BlockId block, const ProgramLoop& producer, std::int64_t warp) {
+  const BlockId filled = f_.add_block();
+  Order inner;
+  const Value taken = emit_value(inner, filled, Opcode::take_program, {}, number_type);
+  emit(inner, filled, {Opcode::ring_put, {tickets_, producer.round, taken}, {}, {}, {}, location_}, {});
+  refill(order, block, tickets_, producer.round, filled, std::move(inner), warp);
+}
+
+Value ResidentPrograms::get_ticket(Order& order, BlockId block, Value turn) {
+  emit(order, block, {Opcode::ring_wait, {tickets_, turn}, {}, {}, {}, location_}, {});
+  const OperationId get = emit(order, block, {Opcode::ring_get, {tickets_, turn}, {}, {}, {}, location_}, {number_type});
+  emit(order, block, {Opcode::ring_release, {tickets_, turn}, {}, {nothing()}, {}, location_}, {});
+  return f_.operation(get).results[0];
+}
+
 /// The program and its scalars.
 std::vector<Value> ResidentPrograms::receive(Order& order, BlockId block, Value turn) {
   emit(order, block, {Opcode::ring_wait, {ring_, turn}, {}, {}, {}, location_}, {});
   std::vector<Type> types{number_type};
   for (Value value : computed_) types.push_back(f_.type(value));
   const OperationId get = emit(order, block, {Opcode::ring_get, {ring_, turn}, {}, {}, {}, location_}, types);
-  const BlockId nothing = f_.add_block();
-  Order inner;
-  emit(inner, nothing, {Opcode::yield, {}, {}, {}, {}, location_}, {});
-  f_.block(nothing).operations = std::move(inner);
-  emit(order, block, {Opcode::ring_release, {ring_, turn}, {}, {nothing}, {}, location_}, {});
+  emit(order, block, {Opcode::ring_release, {ring_, turn}, {}, {nothing()}, {}, location_}, {});
   return f_.operation(get).results;
 }
 
@@ -192,18 +224,14 @@ void ResidentPrograms::loop_over(BlockId role, Order order, const ProgramLoop& l
   f_.block(role).operations = std::move(order);
 }
 
-void ResidentPrograms::close(Order before, const ProgramLoop& producer, Value producer_turns, BlockId soon, Order soon_order, OperationId work, Order turns, Value consumer_turns) {
-  auto fill = [&](Order& order, BlockId block, Value turn, BlockId filled, Order inner) {
-    emit(inner, filled, {Opcode::yield, {}, {}, {}, {}, location_}, {});
-    f_.block(filled).operations = std::move(inner);
-    emit(order, block, {Opcode::ring_refill, {ring_, turn}, {}, {filled}, {{AttributeName::warp, std::int64_t{producer_warps - 1}}}, location_}, {});
-  };
-  // The producer's body: one warp takes the next program, all ask for it.
-  Order end;
+void ResidentPrograms::close(Order before, const ProgramLoop& producer, Value producer_turns, OperationId work, Order turns, Value consumer_turns) {
+  constexpr std::int64_t warp = producer_warps - 1;
+  Order end, handed;
   const Value next_round = arithmetic(end, producer.body, Opcode::add, producer.round, number(end, producer.body, 1));
-  const Value taken = emit_value(soon_order, soon, Opcode::take_program, {}, number_type);
-  hand_over(soon_order, soon, next_round, taken);
-  fill(end, producer.body, next_round, soon, std::move(soon_order));
+  const BlockId filled = f_.add_block();
+  const Value ticket = get_ticket(handed, filled, producer.round);
+  hand_over(handed, filled, next_round, ticket);
+  refill(end, producer.body, ring_, next_round, filled, std::move(handed), warp);
   std::vector<Value> values = next(end, producer, producer_turns);
   emit(end, producer.body, {Opcode::yield, std::move(values), {}, {}, {}, location_}, {});
   auto& produced = f_.block(producer.body).operations;
@@ -215,11 +243,11 @@ void ResidentPrograms::close(Order before, const ProgramLoop& producer, Value pr
   emit(last, consumer_.body, {Opcode::yield, std::move(values), {}, {}, {}, location_}, {});
   f_.block(consumer_.body).operations.push_back(last.front());
 
-  const BlockId first = f_.add_block(), second = f_.add_block(), filled = f_.add_block();
+  const BlockId first = f_.add_block(), second = f_.add_block(), at_first = f_.add_block();
   Order start, inner;
   const Value zero = number(start, first, 0);
-  hand_over(inner, filled, zero, worker_);
-  fill(start, first, zero, filled, std::move(inner));
+  hand_over(inner, at_first, zero, worker_);
+  refill(start, first, ring_, zero, at_first, std::move(inner), warp);
   loop_over(first, std::move(start), producer);
   loop_over(second, {}, consumer_);
   for (auto id = slice_.rbegin(); id != slice_.rend(); ++id) {

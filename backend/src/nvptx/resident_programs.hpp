@@ -21,7 +21,7 @@ ir::OperationId roles_of(const ir::Function& function);
 ///
 /// Both loops carry (program, round, base, shared scalars): its number, how many were done before, how many turns of the rings these
 /// took, and what both roles want to know of a program (coordinates, bounds, what lists say). One of the producer's warps takes the
-/// next program shortly before this one's last tile is needed, computes all that, and hands it over in a ring, while nobody waits.
+/// next program shortly before this one's last tile is fetched; another computes all that and hands it over in a ring.
 /// Steps: wrap; needs, for every scalar that fetching depends on; share; producer; close.
 class ResidentPrograms : protected TileCopies {
  protected:
@@ -39,13 +39,15 @@ class ResidentPrograms : protected TileCopies {
   /// Notes a value that the producer needs too. False where it depends on more than the program's number and memory that nobody
   /// writes.
   bool needs(ir::Value value);
-  /// From now on the loops carry what is needed. Adds the ring that hands it over to `order`.
-  ir::Value share(Order& order);
+  /// From now on the loops carry what is needed. Adds the rings that hand it over to `order`.
+  std::vector<ir::Value> share(Order& order);
   /// The producer's loop, and in `names` what stands there for values of the consumer's.
   ProgramLoop producer(Renamed& names);
-  /// Ends the loops, whose programs took so many turns, and puts roles around them. `before` comes first. The next program is taken
-  /// when `soon` says so in the producer, and asked for by the consumer behind `work`, which `turns` follow.
-  void close(Order before, const ProgramLoop& producer, ir::Value producer_turns, ir::BlockId soon, Order soon_order, ir::OperationId work, Order turns, ir::Value consumer_turns);
+  /// Takes the next program, in the producer's warp `warp`; once in each of the producer's programs.
+  void take(Order& order, ir::BlockId block, const ProgramLoop& producer, std::int64_t warp);
+  /// Ends the loops, whose programs took so many turns, and puts roles around them. `before` comes first. The consumer asks for the
+  /// next program behind `work`, which `turns` follow.
+  void close(Order before, const ProgramLoop& producer, ir::Value producer_turns, ir::OperationId work, Order turns, ir::Value consumer_turns);
 
   ProgramLoop consumer_;
 
@@ -53,13 +55,17 @@ class ResidentPrograms : protected TileCopies {
   bool reads_axis(std::int64_t axis) const;
   ProgramLoop make_loop();
   bool is_at_hand(ir::OperationId id) const;
+  ir::Value scalar_ring(Order& order, int words, std::int64_t readers);
+  ir::BlockId nothing();
+  void refill(Order& order, ir::BlockId block, ir::Value ring, ir::Value turn, ir::BlockId filled, Order inner, std::int64_t warp);
+  ir::Value get_ticket(Order& order, ir::BlockId block, ir::Value turn);
   void hand_over(Order& order, ir::BlockId block, ir::Value turn, ir::Value program);
   std::vector<ir::Value> receive(Order& order, ir::BlockId block, ir::Value turn);
   std::vector<ir::Value> next(Order& order, const ProgramLoop& loop, ir::Value turns);
   void loop_over(ir::BlockId role, Order order, const ProgramLoop& loop);
 
   ir::Value extents_[3], total_, worker_;
-  ir::Value ring_;                       // of (program, scalars)
+  ir::Value ring_, tickets_;             // of (program, scalars); of programs that were taken
   Order outside_;                        // what comes before the roles
   Order slice_;                          // of the consumer's body: what is needed
   std::vector<ir::Value> computed_;      // in it: what is shared

@@ -82,8 +82,7 @@ void lower_start(Lowering& l, const ir::Operation& operation) {
     for (ir::Value buffer : operation.operands) {
       for (int stage = 0; stage < l.type(buffer).stages; ++stage) {
         for (const Barrier which : {Barrier::full, Barrier::empty}) {
-          // The numbers of programs are read by the producer's warps too.
-          const int readers = l.f.num_warps + (l.type(buffer).element == ElementType::i32 ? producer_warps : 0);
+          const std::int64_t readers = l.f.defining(buffer)->attributes.integer(AttributeName::readers, l.f.num_warps);
           const std::string arrivals = std::to_string(which == Barrier::full ? 1 : readers);
           assembly(l, l.b.getVoidTy(), "mbarrier.init.shared::cta.b64 [$0], " + arrivals + ";", "r", {barrier_address(l, buffer, which, l.b.getInt32(stage))}, true);
         }
