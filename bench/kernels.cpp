@@ -48,6 +48,8 @@ void kernels(Run& run) {
     matmul_row<bf16>(run, name + "128x128x64", matmul<bf16, 128, 128, 64, 3>, size, 128, 128, 0);
     matmul_row<bf16>(run, name + "128x256x64", matmul<bf16, 128, 256, 64, 4, 8>, size, 128, 256, 0);
     matmul_row<bf16>(run, name + "192x192x64", matmul<bf16, 192, 192, 64, 4, 12>, size, 192, 192, 0);
+    matmul_row<bf16>(run, name + "256x192x64", matmul<bf16, 256, 192, 64, 4, 8>, size, 256, 192, 0);
+    matmul_row<bf16>(run, name + "256x128x64", matmul<bf16, 256, 128, 64, 4, 8>, size, 256, 128, 0);
   }
 
   const int rows = run.quick ? 64 : host ? 32768 : 262144, columns = 1000;

@@ -35,7 +35,8 @@ Limits limits_of(const AttentionShape& shape, const Target& target) {
   if (multiplies_in_warpgroups(shape, target)) {
     // Three warpgroups of 64 rows keep the matrix units busier than two, where the rows of a block can be shared out so.
     // Narrow steps leave registers for both products at once.
-    if (dim <= 128 && shape.q_block % 192 == 0) return dim > 64 ? Limits{192, 80, 12, 3} : Limits{192, 128, 12, 3};
+    // (96 columns at head dim 64 where a mask takes registers, too.)
+    if (dim <= 128 && shape.q_block % 192 == 0) return dim > 64 ? Limits{192, 80, 12, 3} : Limits{192, shape.q_block ? 96 : 128, 12, 3};
     return dim > 128 ? Limits{128, 80, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 128, 8, 3};
   }
   // Without warpgroups, four warps of 32 rows read each key and value tile half as often as eight
@@ -67,6 +68,11 @@ AttentionConfig choose_config(const AttentionShape& shape, const Target& target,
   if (target.is_gpu() && shape.element != ElementType::f32 && !multiplies_in_warpgroups(shape, target) && std::max(shape.dim, shape.value_dim) > 64 && config.block_m > config.num_warps * rows)
     split(shape.kv_block ? shape.kv_block : 32, std::min(limits.block_n, 32), config.column_parts, config.column_step, config.block_n);
   return config;
+}
+
+MaskBlock best_mask_block(ElementType element, int dim, const Target& target) {
+  if (!multiplies_in_warpgroups({.element = element, .dim = dim, .value_dim = dim}, target)) return {};
+  return dim <= 64 ? MaskBlock{192, 96} : dim <= 128 ? MaskBlock{192, 80} : MaskBlock{128, 80};
 }
 
 std::string to_string(const AttentionConfig& c) {

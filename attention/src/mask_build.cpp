@@ -6,6 +6,7 @@
 // holds them all, else computed again.
 #include <algorithm>
 
+#include <flextile/attention/attention_config.hpp>
 #include <flextile/runtime/launch.hpp>
 
 #include "argument_checks.hpp"
@@ -154,15 +155,21 @@ void order_lists(TileLists& lists) {
 
 }  // namespace attention
 
-BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& options) {
+BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& asked) {
   const std::string caller = "create_block_mask";
-  attention::check_mask_options(options, caller);
+  attention::check_mask_options(asked, caller);
+  BlockMaskOptions options = asked;
+  if (!options.device) options.device = mod.tensors.empty() ? Device::best() : TensorRef(mod.tensors.front()).device();
+  if (options.head_dim != 0) {
+    const MaskBlock block = best_mask_block(options.element, options.head_dim, options.device->target());
+    options.q_block = block.q, options.kv_block = block.kv;
+  }
   BlockMask mask;
   mask.batch_ = mod.reads_batch ? options.batch : 1;
   mask.heads_ = mod.reads_head ? options.heads : 1;
   mask.q_len_ = options.q_len, mask.kv_len_ = options.kv_len;
   mask.q_block_ = options.q_block, mask.kv_block_ = options.kv_block;
-  mask.device_ = options.device ? *options.device : mod.tensors.empty() ? Device::best() : TensorRef(mod.tensors.front()).device();
+  mask.device_ = *options.device;
   attention::check_mod_device(mod, mask.device_, caller);
   mask.mod_ = static_cast<ir::Mod&&>(mod);
   mask.remember_versions();

@@ -106,6 +106,10 @@ void group(const Device& device, const Options& options, const std::vector<versu
 
   std::vector<Item> items;
   items.push_back({"flextile", operations, [=] { masked ? flex_attention(q, k, v, usual) : flex_attention(q, k, v); }});
+  if (masked) {
+    const BlockMask best = create_block_mask(causal, {.q_len = length, .kv_len = length, .head_dim = dim, .device = device});
+    items.push_back({"flextile, tiles of " + std::to_string(best.q_block()) + "x" + std::to_string(best.kv_block()), operations, [=] { flex_attention(q, k, v, best); }});
+  }
   for (const Schedule& s : options.schedules) {
     AttentionOptions o{.block_m = s.m, .block_n = s.n, .num_warps = s.warps, .stages = s.stages};
     const BlockMask mask = !masked ? BlockMask() : s.usual_block ? usual : mask_of(s.m, s.n);

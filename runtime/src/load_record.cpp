@@ -86,6 +86,7 @@ std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKerne
     read_assembler_log(log.information, kernel.kernel_name, known.resource_usage);
     functions.cuFuncGetAttribute(&known.resource_usage.registers, function_registers, record->function);
     functions.cuFuncGetAttribute(&known.resource_usage.stack, function_local_bytes, record->function);
+    for (std::string& sentence : assembler_complaints(known.resource_usage)) known.explanation.push_back(std::move(sentence));
     compiled = std::make_shared<const CompiledKernel>(static_cast<CompiledKernel&&>(known));
   }
   record->threads = static_cast<unsigned>(kernel.resource_usage.threads);

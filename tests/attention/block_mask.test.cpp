@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <flextile/attention/attention_config.hpp>
+
 #include <string>
 
 #include "support/attention_reference.hpp"
@@ -72,6 +74,15 @@ template <class Mask> void check_lists(const Mask& mask_mod, const BlockMaskOpti
 }
 
 }  // namespace
+
+TEST_CASE("a mask's tiles may be chosen for a head dim") {
+  const Device device = Device::best();
+  const BlockMask mask = create_block_mask(masks::causal, {.q_len = 500, .kv_len = 500, .head_dim = 128, .device = device});
+  const MaskBlock block = best_mask_block(ElementType::bf16, 128, device.target());
+  CHECK(mask.q_block() == block.q);
+  CHECK(mask.kv_block() == block.kv);
+  CHECK_THROWS_AS(create_block_mask(masks::causal, {.q_len = 500, .kv_len = 500, .head_dim = 257, .device = device}), ArgumentError);
+}
 
 TEST_CASE("lists agree with evaluating every position") {
   for (const Device& device : Device::all()) {

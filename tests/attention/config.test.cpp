@@ -36,3 +36,19 @@ TEST_CASE("the caller's limits hold") {
   CHECK(c.block_m == 64);
   CHECK(c.block_n == 32);
 }
+
+TEST_CASE("the tiles of a mask that suit a head dim best") {
+  CHECK(best_mask_block(ElementType::bf16, 64, Target::sm_90a()) == MaskBlock{192, 96});
+  CHECK(best_mask_block(ElementType::f16, 128, Target::sm_90a()) == MaskBlock{192, 80});
+  CHECK(best_mask_block(ElementType::bf16, 256, Target::sm_90a()) == MaskBlock{128, 80});
+  CHECK(best_mask_block(ElementType::f32, 128, Target::sm_90a()) == MaskBlock{128, 128});
+  CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_80()) == MaskBlock{128, 128});
+  // They are computed whole: no padding, no parts.
+  for (const int dim : {64, 128, 256}) {
+    const MaskBlock block = best_mask_block(ElementType::bf16, dim, Target::sm_90a());
+    const AttentionConfig c = choose_config({ElementType::bf16, dim, dim, block.q, block.kv}, Target::sm_90a());
+    CAPTURE(to_string(c));
+    CHECK(c.block_m == block.q);
+    CHECK(c.block_n == block.kv);
+  }
+}

@@ -131,6 +131,41 @@ TEST_CASE("fake driver: tensor maps stand behind the arguments, and a repeated l
                  launch(device.stream(), loaded, Grid{1}, from.slice(1, 1, 33), to));
 }
 
+TEST_CASE("fake driver: programs that stay on the device: as many as it holds, the grid and a counter of the stream's or the graph's own") {
+  if (!is_fake()) return;
+  const Device device = Device::cuda(1);
+  const test::CopyView kernel;
+  const Tensor<i32> from = zeros<i32>(device, {6, 40}), to = zeros<i32>(device, {6, 40});
+  CompiledKernel compiled = select(device, kernel, from, to).compiled();
+  compiled.resident = true;
+  const auto record = runtime::load_record(std::make_shared<const CompiledKernel>(compiled), runtime::device_state(device));
+  const LoadedKernel loaded(record.get());
+  const std::int64_t held = record->workers;
+  CHECK(held >= device.properties().multiprocessors);
+  const Watching watching({8, 4, 4, 8, 8, 8, 4, 4, 8, 8, 4, 4, 4, 8});   // two views, three extents, the counter
+  const Stream other = Stream::create(device);
+  launch(device.stream(), loaded, Grid{3, 5, 2}, from, to);
+  launch(device.stream(), loaded, Grid{70000, 4}, from, to);
+  launch(other, loaded, Grid{1}, from, to);
+  const Graph graph = Graph::capture(other, [&] {
+    launch(other, loaded, Grid{2}, from, to);
+    launch(other, loaded, Grid{2}, from, to);
+  });
+  REQUIRE(launches.size() == 5);
+  CHECK(launches[0].grid[0] == std::min<std::int64_t>(30, held));
+  CHECK(launches[1].grid[0] == held);
+  for (const Launch& launch : launches) CHECK((launch.grid[1] == 1 && launch.grid[2] == 1));
+  CHECK((launches[0].values[10] == 3 && launches[0].values[11] == 5 && launches[0].values[12] == 2));
+  CHECK((launches[1].values[10] == 70000 && launches[1].values[11] == 4 && launches[1].values[12] == 1));
+  auto counter = [](std::size_t i) { return launches[i].values[13]; };
+  for (std::size_t i = 0; i < 5; ++i) CHECK(*reinterpret_cast<const std::uint32_t*>(counter(i)) == 0);
+  CHECK(counter(0) == counter(1));
+  CHECK(counter(2) != counter(0));
+  CHECK(counter(3) == counter(4));
+  CHECK(counter(3) != counter(2));
+  CHECK_SENTENCE(ArgumentError, "all programs together must be below 2^31", launch(device.stream(), loaded, Grid{65536, 65535}, from, to));
+}
+
 TEST_CASE("fake driver: the same code is loaded on each device; resources are what the driver says") {
   if (!is_fake()) return;
   const test::AddScaled kernel;

@@ -17,6 +17,7 @@ CompiledKernel some_kernel() {
   kernel.binary = std::string("\0\1\2", 3);
   kernel.resource_usage = {40, 8, 4, 1024, 128, 16, "log"};
   kernel.tensor_maps = {{0, {1, 1, 64, 64}, 128}, {0, {1, 1, 128, 16}, 32}};
+  kernel.resident = true;
   kernel.explanation = {"one", "two"};
   kernel.stages = {{"canonicalise", "text"}};
   return kernel;
@@ -42,6 +43,7 @@ TEST_CASE("a kernel comes back from its file with every field") {
   CHECK(read.resources() == kernel.resources());
   CHECK(read.resource_usage.log == "log");
   CHECK(read.tensor_maps == kernel.tensor_maps);
+  CHECK(read.resident);
   CHECK(read.explanation == kernel.explanation);
   REQUIRE(read.stages.size() == 1);
   CHECK(read.stages[0].text == "text");

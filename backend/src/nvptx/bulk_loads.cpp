@@ -49,14 +49,18 @@ class BulkLoads : ResidentPrograms {
       const Operation& operation = f_.operation(id);
       return operation.opcode == Opcode::for_ && operation.attributes.integer(AttributeName::stages, 1) > 1;
     };
-    const bool alone = may_have_roles() && std::count_if(operations.begin(), operations.end(), may_run_ahead) == 1;
+    const auto loops = std::count_if(operations.begin(), operations.end(), may_run_ahead);
     for (OperationId id : operations) {
       if (!may_run_ahead(id)) continue;
       rings_.clear();
       single_.clear();
       location_ = f_.operation(id).location;
-      if (const std::string reason = plan(id); !reason.empty()) f_.operation(id).attributes.set(AttributeName::schedule, "the copy engine fetches nothing: " + reason);
-      else if (!alone || !specialise(id)) transform(id);
+      if (const std::string reason = plan(id); !reason.empty()) {
+        f_.operation(id).attributes.set(AttributeName::schedule, "the copy engine fetches nothing: " + reason);
+      } else if (const std::string obstacle = loops > 1 ? "the kernel has other loops with stages" : specialise(id); !obstacle.empty()) {
+        f_.operation(id).attributes.set(AttributeName::schedule, "no producer fetches, and programs do not stay on the device: " + obstacle);
+        transform(id);
+      }
     }
     return std::move(f_);
   }
@@ -281,27 +285,28 @@ class BulkLoads : ResidentPrograms {
   }
 
   // ---- roles
-  /// Before a role says how many registers it keeps, all warps have the same share of them, and the assembler must fit each product's
-  /// sums into that.
+  /// Before a role says how many registers it keeps, all warps have the same share of them, and the assembler must fit each
+  /// instruction's sums into that.
   bool may_have_roles() const {
     const int warps = f_.num_warps + producer_warps, share = 65536 / (32 * warps) / 8 * 8;
     if (f_.num_warps > 12) return false;
     for (std::uint32_t i = 0; i < f_.operation_count(); ++i) {
       const Operation& operation = f_.operation({i});
       if (operation.opcode != Opcode::dot) continue;
-      const Type& sum = f_.type(operation.results[0]);
-      if (sum.elements() / (32 * f_.num_warps) + other_registers > share) return false;
+      if (f_.type(operation.results[0]).extents[1] / 2 + other_registers > share) return false;
     }
     return true;
   }
 
-  bool specialise(OperationId loop_id) {
+  /// Empty where it was done; else why it cannot be.
+  std::string specialise(OperationId loop_id) {
+    if (!may_have_roles()) return "with a producer's four warps a thread would have too few registers for one product's sums";
     const Function before = f_;
     wrap();
     if (!plan_producer(f_.operation(loop_id))) {
       f_ = before;
       facts_.resize(f_.value_count());
-      return false;
+      return "what it fetches depends on more than the program's number and memory that nobody writes";
     }
     Order outside;
     const std::vector<Value> of_scalars = share(outside);
@@ -337,7 +342,7 @@ class BulkLoads : ResidentPrograms {
     Order end;
     const Value used_turns = trips(end, consumer_.body, loop.operands[0], loop.operands[1]);
     close(std::move(outside), made, made_turns, last_work, std::move(end), used_turns);
-    return true;
+    return "";
   }
 
   /// What the producer must be able to compute by itself.
@@ -371,7 +376,7 @@ class BulkLoads : ResidentPrograms {
   /// The loop that fills the rings. The next program is taken when this one's last tiles but one are fetched: early enough to have
   /// its first tiles in time, and late enough that long programs are not kept by those who are busy.
   void produce_steps(Order& order, const ProgramLoop& made, const Operation& loop, Value trips, const Renamed& names, std::int64_t warp) {
-    const std::int64_t taker = warp % producer_warps;
+    const std::int64_t taker = (warp + static_cast<std::int64_t>(rings_.size()) - 1) % producer_warps;   // whose ring is needed last
     const BlockId body = f_.add_block();
     const Value index = f_.add_argument(body, f_.type(loop.operands[0]));
     Operation steps{Opcode::for_, {}, {}, {body}, {}, location_};

@@ -174,11 +174,18 @@ std::vector<std::string> explain(const ir::Function& function) {
                                                      : "[dot] " + instruction + (operation.attributes.integer(ir::AttributeName::async) ? ", while other work of the loop goes on" : ""));
       } else if (operation.opcode == Opcode::alloc_shared) {
         const ir::Type& type = function.type(operation.results[0]);
+        if (operation.attributes.integer(ir::AttributeName::readers) != 0) continue;   // of scalars, for roles
         say(operation.location, "[load] " + to_string(ir::Type::tile(type.element, type.shape())) +
                                     (operation.attributes.integer(ir::AttributeName::barriers) ? " by the copy engine, " : " by asynchronous copies, ") + std::to_string(type.stages) +
                                     (type.stages == 1 ? " stage" : " stages"));
       } else if (operation.opcode == Opcode::for_ && !operation.attributes.string(ir::AttributeName::schedule).empty()) {
         say(operation.location, "[for] " + std::string(operation.attributes.string(ir::AttributeName::schedule)));
+      }
+      if (operation.opcode == Opcode::roles) {
+        const auto& registers = operation.attributes.list(ir::AttributeName::registers);
+        std::string sentence = "[program] stays on the device and takes one of the grid after the other; " + std::to_string(producer_warps) + " more warps fetch";
+        if (registers[0] > 0) sentence += " and keep " + std::to_string(registers[0]) + " registers a thread, the " + std::to_string(function.num_warps) + " that multiply " + std::to_string(registers[1]);
+        say(operation.location, sentence + "; the driver assembles it when it is loaded");
       }
       if (operation.opcode == Opcode::for_ && operation.attributes.integer(ir::AttributeName::stages, 1) > 1) {
         const auto& body = function.block(operation.blocks[0]).operations;

@@ -146,8 +146,13 @@ void lower_turn(Lowering& l, const ir::Operation& operation) {
 /// Passes the sums through, so that nobody reads them earlier.
 void lower_product_wait(Lowering& l, const ir::Operation& operation) {
   const std::int64_t wanted = operation.attributes.integer(AttributeName::pending);
-  if (operation.results.empty()) {
-    assembly(l, l.b.getVoidTy(), "wgmma.wait_group.sync.aligned " + std::to_string(wanted) + ";", "", {}, true);
+  if (operation.results.empty()) {   // all dots of such a loop have as many rows
+    std::int64_t batches = 1;
+    for (std::uint32_t i = 0; i < l.f.operation_count(); ++i) {
+      const ir::Operation& dot = l.f.operation({i});
+      if (dot.opcode == ir::Opcode::dot && dot.attributes.integer(AttributeName::async) != 0) batches = l.type(dot.results[0]).extents[0] / (16 * l.f.num_warps);
+    }
+    assembly(l, l.b.getVoidTy(), "wgmma.wait_group.sync.aligned " + std::to_string(wanted * batches) + ";", "", {}, true);
     return;
   }
   const Registers& sums = l.of(operation.operands[0]);

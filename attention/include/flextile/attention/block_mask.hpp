@@ -24,6 +24,8 @@ struct BlockMaskOptions {
   std::int64_t kv_len = 0;
   int q_block = 128;               // rows of a tile, 8 to 256
   int kv_block = 128;              // columns of a tile, 8 to 256
+  int head_dim = 0;                // not 0: tiles that suit attention of this head dim and of `element` best on the device, in place of
+  ElementType element = ElementType::bf16;   // q_block and kv_block (best_mask_block)
   std::int64_t workspace = 64 << 20;   // bytes that building may use beside the result
   std::optional<Device> device{};  // where the mask is built and used; default: where the captured tensors are, else Device::best()
 };
