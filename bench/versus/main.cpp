@@ -15,9 +15,9 @@ using namespace flextile;
 
 const char help[] = R"(usage: flextile-versus [--probes FOLDER] [--filter TEXT] [--rounds N] [--schedule MxNxWxS]...
 
-Forward attention of bf16 tensors, batch * length = 16384, heads * dim = 2048, with and without a causal mask, and a matrix
-product of cuBLAS, one after the other, round after round. A row is the median of all rounds in TFLOP/s: burst (12 calls after an
-idle pause) and sustained (calls for 0.25 s). Operations: 4 B H T T D (causal: half), 2 * 8192^3.
+Forward attention of bf16 tensors, batch * length = 16384, heads * dim = 2048, with and without a causal mask, beside the probes'
+kernels, and matrix products beside cuBLAS: one after the other, round after round. A row is the median of all rounds in TFLOP/s:
+burst (12 calls after an idle pause) and sustained (calls for 0.25 s). Operations: 4 B H T T D (causal: half), 2 N^3.
 
   --probes FOLDER      also the kernels that bench/versus/build-probes put there
   --filter TEXT        only groups whose name (D128/T8192/causal) holds TEXT
@@ -91,6 +91,24 @@ double difference(const Tensor<bf16>& a, const Tensor<bf16>& b) {
   return worst;
 }
 
+void compare(const Device& device, const Options& options, const std::string& name, std::vector<Item>& items, const std::string& with) {
+  for (int round = 0; round < options.rounds; ++round) {
+    for (Item& item : items) burst(device, item);
+    if (options.quick) continue;
+    for (Item& item : items) sustained(device, item);
+  }
+  double best[2] = {0, 0};
+  for (const Item& item : items) {
+    if (item.name.rfind(with, 0) == 0) best[0] = std::max(best[0], median(item.burst)), best[1] = std::max(best[1], median(item.sustained));
+  }
+  for (const Item& item : items) {
+    std::printf("%-20s %-28s %7.1f %7.1f", name.c_str(), item.name.c_str(), median(item.burst), median(item.sustained));
+    if (best[0] > 0) std::printf("   %.3f %.3f of %s", median(item.burst) / best[0], best[1] > 0 ? median(item.sustained) / best[1] : 0.0, with.c_str());
+    std::printf("\n");
+  }
+  std::fflush(stdout);
+}
+
 const auto causal = [](auto, auto, auto q, auto kv) { return q >= kv; };
 
 void group(const Device& device, const Options& options, const std::vector<versus::Probe>& probes, int dim, int length, bool masked) {
@@ -134,21 +152,32 @@ void group(const Device& device, const Options& options, const std::vector<versu
     if (!(far < 0.02)) std::printf("%-20s probe %-22s differs by %g\n", name.c_str(), probe.name.c_str(), far);
     items.push_back({"probe " + probe.name, operations, [=] { run->launch(stream); }});
   }
-  for (int round = 0; round < options.rounds; ++round) {
-    for (Item& item : items) burst(device, item);
-    if (options.quick) continue;
-    for (Item& item : items) sustained(device, item);
-  }
-  double best[2] = {0, 0};
-  for (const Item& item : items) {
-    if (item.name.rfind("probe", 0) == 0) best[0] = std::max(best[0], median(item.burst)), best[1] = std::max(best[1], median(item.sustained));
-  }
-  for (const Item& item : items) {
-    std::printf("%-20s %-28s %7.1f %7.1f", name.c_str(), item.name.c_str(), median(item.burst), median(item.sustained));
-    if (best[0] > 0) std::printf("   %.3f %.3f of the probe", median(item.burst) / best[0], best[1] > 0 ? median(item.sustained) / best[1] : 0.0);
-    std::printf("\n");
-  }
-  std::fflush(stdout);
+  compare(device, options, name, items, "probe");
+}
+
+template <int BM, int BN, int Stages, int Warps>
+inline const auto matmul = kernel("matmul", [](TensorView<const bf16, 2> a, TensorView<const bf16, 2> b, TensorView<bf16, 2> c) {
+  Scalar m = program_id(0) * BM;
+  Scalar n = program_id(1) * BN;
+  Var acc = zeros<f32, BM, BN>();
+  for (auto k : range(0, a.size(1), 64, {.stages = Stages})) acc = dot(load<BM, 64>(a, m, k), load<64, BN>(b, k, n), acc);
+  store(c, cast<bf16>(acc), m, n);
+}, {.num_warps = Warps});
+
+void products(const Device& device, const Options& options, int size) {
+  const std::string name = "gemm" + std::to_string(size);
+  if (name.find(options.filter) == std::string::npos) return;
+  const double operations = 2.0 * size * size * size;
+  const Tensor<bf16> a = random_normal<bf16>(device, {size, size}), b = random_normal<bf16>(device, {size, size}), c = empty<bf16>(device, {size, size});
+  std::vector<Item> items;
+  if (const auto multiply = bench::cublas_matmul(device, size)) items.push_back({"cuBLAS", operations, multiply});
+  auto add = [&](const char* tiles, const auto& kernel, int block_m, int block_n) {
+    items.push_back({std::string("flextile ") + tiles, operations, [=, &kernel] { launch(device.stream(), kernel, Grid{ceil_div(size, block_m), ceil_div(size, block_n)}, a, b, c); }});
+  };
+  add("128x256x64", matmul<128, 256, 4, 8>, 128, 256);
+  add("192x192x64", matmul<192, 192, 4, 12>, 192, 192);
+  add("256x192x64", matmul<256, 192, 4, 8>, 256, 192);
+  compare(device, options, name, items, "cuBLAS");
 }
 
 int run(int count, char** values) {
@@ -171,7 +200,8 @@ int run(int count, char** values) {
   const Device device = Device::best();
   if (device.is_host()) throw std::string("there is no GPU here");
   const std::vector<versus::Probe> probes = options.probes.empty() ? std::vector<versus::Probe>() : versus::probes_in(options.probes);
-  std::printf("%s, cuBLAS 8192^3: %.0f TFLOP/s\n%-20s %-28s %7s %7s\n", device.properties().name.c_str(), 2.0 * 8192 * 8192 * 8192 / bench::cublas_matmul_ms(device, 8192) / 1e9, "group", "kernel", "burst", "sustained");
+  std::printf("%s\n%-20s %-28s %7s %7s\n", device.properties().name.c_str(), "group", "kernel", "burst", "sustained");
+  for (const int size : {4096, 8192}) products(device, options, size);
   for (const int dim : {64, 128, 256}) {
     for (const int length : {1024, 2048, 4096, 8192, 16384}) {
       for (const bool masked : {false, true}) group(device, options, probes, dim, length, masked);
