@@ -6,6 +6,7 @@
 #include <flextile/ir/error.hpp>
 
 #include "host/host.hpp"
+#include "nvptx/check_synchronisation.hpp"
 #include "nvptx/nvptx.hpp"
 #include "passes/canonicalise.hpp"
 #include "passes/common_subexpressions.hpp"
@@ -51,6 +52,7 @@ constexpr Pass nvptx_passes[] = {
     {"overlap_products", overlap_products},
     {"allocate_shared", allocate_shared, true},
     {"insert_barriers", insert_barriers},
+    {"check_synchronisation", check_synchronisation},
 };
 
 std::span<const Pass> passes_for(const Target& target) {

@@ -47,7 +47,7 @@ TEST_CASE("options that cannot be") {
   CHECK_THROWS_AS(compile_flex_attention(masks::causal, {.q_block = 4}, Target::host()), ArgumentError);
 }
 
-TEST_CASE("the inner loop on a GPU: a ring that nobody meets at, a select per masked score, copies without sizes") {
+TEST_CASE("the loops on a GPU: a producer that fetches, rings that nobody meets at, a select per masked score") {
   const Tensor<i32> ids = document_ids(Device::host(), 512);
   const CompiledKernel kernel = compile_flex_attention(masks::document(ids), {.dim = 128}, Target::sm_90a(), {.binary = false});
   const std::string& ptx = kernel.ptx_text;
@@ -57,6 +57,13 @@ TEST_CASE("the inner loop on a GPU: a ring that nobody meets at, a select per ma
     return n;
   };
   CHECK(count("bar.sync \t0;") == 1);          // all threads meet once, when the rings' barriers are made: never in the loop
+  CHECK(count("setmaxnreg.dec") == 1);         // the producer's four warps leave their registers to the consumers
+  CHECK(count("setmaxnreg.inc") == 1);
+  CHECK(count("elect.sync") == 2);             // one thread makes the barriers; one of each of the producer's warps fetches
+  CHECK(count("cp.async.bulk.tensor") == 6);   // two panels of 64 columns each: a query tile in front of the producer's loop, keys and values in it
+  CHECK(count("mbarrier.arrive.expect_tx") == 3);
+  CHECK(count("atom.relaxed.gpu.global.inc") == 2);   // the next program, taken by one warp: in one of the steps, or where there are none
+  CHECK(count("mbarrier.pending_count") == 0); // nobody asks whether it was the last to release a stage
   CHECK(count("cp.async.cg") == 0);
   CHECK(count("fence.proxy.async") == 1);      // there too: no thread writes what wgmma reads
   CHECK(count("vote.sync.any") == 2);          // the loop's body is there twice: its first iteration has no product to overlap with

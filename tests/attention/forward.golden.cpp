@@ -39,14 +39,27 @@ ir::Function golden() {
 // PTX-DAG: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // PTX-DAG: ex2.approx
 
+// All threads meet once, where the rings are made. Then the producer's warps, one thread of each: they ask what the program is,
+// fetch its tiles, and take the next program in one of the steps, or where there are none; they multiply nothing.
 // HOPPER: .target sm_90a
 // HOPPER-NOT: mma.sync
 // HOPPER-NOT: cp.async.cg
 // HOPPER: fence.mbarrier_init
 // HOPPER: bar.sync
-// HOPPER-NOT: bar.sync
-// HOPPER-DAG: cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
-// HOPPER-DAG: mbarrier.try_wait.parity
-// HOPPER-DAG: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16
-// HOPPER-DAG: mbarrier.pending_count
-// HOPPER-DAG: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
+// HOPPER-NOT: {{bar.sync|wgmma}}
+// HOPPER: elect.sync
+// HOPPER: mbarrier.try_wait.parity
+// HOPPER: cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
+// HOPPER-NOT: {{bar.sync|wgmma}}
+// HOPPER: atom.relaxed.gpu.global.inc.u32
+// HOPPER: mbarrier.arrive.shared::cta.b64
+// HOPPER: atom.relaxed.gpu.global.inc.u32
+// HOPPER: mbarrier.arrive.shared::cta.b64
+// The consumers multiply; a release is one arrival of each warp, without a branch.
+// HOPPER-NOT: {{bar.sync|cp.async.bulk|elect.sync|pending_count|atom}}
+// HOPPER: mbarrier.try_wait.parity
+// HOPPER: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16
+// HOPPER-NOT: {{bar.sync|cp.async.bulk|elect.sync|pending_count|atom}}
+// HOPPER: @%first mbarrier.arrive.shared::cta.b64
+// HOPPER: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
+// HOPPER-NOT: {{bar.sync|cp.async.bulk|elect.sync|pending_count|atom}}

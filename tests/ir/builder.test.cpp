@@ -354,10 +354,38 @@ TEST_CASE("shared memory and asynchronous copies") {
   Value ring = k.builder.results(id)[0];
   CHECK(one({.opcode = Opcode::ring_release, .operands = {ring, buffer}}, {}) == "[ring_release] turn is shared<2x32x64xf16>: must be i32");
   CHECK(one({.opcode = Opcode::ring_release, .operands = {ring, zero}}, {}) == "[ring_release] has 0 blocks: must be one");
+  CHECK(one({.opcode = Opcode::ring_refill, .operands = {buffer, zero}, .blocks = {k.function.add_block()}}, {}) ==
+        "[ring_refill] buffer has no barriers: must come from alloc_shared with barriers");
+  CHECK(one({.opcode = Opcode::ring_refill, .operands = {ring, zero}}, {}) == "[ring_refill] has 0 blocks: must be one");
   CHECK(one({.opcode = Opcode::ring_start, .operands = {zero}, .blocks = {k.function.add_block()}}, {}) == "[ring_start] buffer is i32: must be a shared buffer");
   CHECK(one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, k.parameter(0), zero}}, {}) ==
         "[bulk_copy] view is view<2xf16>, got 1 offsets: must be one per axis (2)");
   CHECK(one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, zero, zero}}, {}) == "[bulk_copy] view is i32: must be a tensor view");
   CHECK(one({.opcode = Opcode::roles, .blocks = {k.function.add_block()}}, {}) ==
         "[roles] has 1 blocks and 0 register budgets: must be as many");
+}
+
+TEST_CASE("scalars that roles hand over, and the programs that they take") {
+  Kernel k;
+  Value zero = k.i32(0), wide = k.builder.constant(ElementType::i64, std::int64_t{1});
+  const Type i32 = Type::scalar(ElementType::i32);
+  auto one = [&](Operation operation, std::vector<Type> types) {
+    return k.wrong([&](Builder& b) { b.create(std::move(operation), types); });
+  };
+  auto buffer_of = [&](Type type) {
+    return k.builder.results(k.builder.create({.opcode = Opcode::alloc_shared, .attributes = {{AttributeName::barriers, std::int64_t{1}}}}, {type}))[0];
+  };
+  Value ring = buffer_of(Type::shared(ElementType::i32, {2}, 2)), tiles = buffer_of(Type::shared(ElementType::f16, {32, 64}, 2));
+  CHECK(one({.opcode = Opcode::ring_put, .operands = {ring}}, {}) == "[ring_put] takes a buffer and a turn; got 1 operands");
+  CHECK(one({.opcode = Opcode::ring_put, .operands = {ring, wide, zero}}, {}) == "[ring_put] turn is i64: must be i32");
+  CHECK(one({.opcode = Opcode::ring_put, .operands = {zero, zero, zero}}, {}) == "[ring_put] buffer is i32: must be a shared buffer");
+  CHECK(one({.opcode = Opcode::ring_put, .operands = {ring, zero, k.builder.arange(4)}}, {}) == "[ring_put] a value is tile<4xi32>: must be a scalar");
+  CHECK(one({.opcode = Opcode::ring_put, .operands = {ring, zero, zero, wide}}, {}) == "[ring_put] buffer is shared<2x2xi32>: a stage must be i32, 3 of them at least");
+  CHECK(one({.opcode = Opcode::ring_get, .operands = {ring, zero}}, {i32, i32, i32}) == "[ring_get] buffer is shared<2x2xi32>: a stage must be i32, 3 of them at least");
+  CHECK(one({.opcode = Opcode::ring_get, .operands = {tiles, zero}}, {i32}) == "[ring_get] buffer is shared<2x32x64xf16>: a stage must be i32, 1 of them at least");
+  CHECK(one({.opcode = Opcode::take_program}, {Type::scalar(ElementType::i64)}) == "[take_program] result is i64: must be i32");
+  CHECK(one({.opcode = Opcode::worker_id}, {Type::scalar(ElementType::i64)}) == "[worker_id] result is i64: must be i32");
+  CHECK(one({.opcode = Opcode::num_workers}, {Type::tile(ElementType::i32, {2})}) == "[num_workers] result is tile<2xi32>: must be i32");
+  CHECK(one({.opcode = Opcode::ring_put, .operands = {ring, zero, wide}}, {}) == "no error");
+  CHECK(one({.opcode = Opcode::ring_get, .operands = {ring, zero}}, {i32, i32}) == "no error");
 }

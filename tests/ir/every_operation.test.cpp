@@ -141,15 +141,24 @@ Function shared_function() {
     builder.yield({});
   }
   builder.set_insertion_block(function.body());
-  BlockId producer = function.add_block(), consumer = function.add_block();
+  one({.opcode = Opcode::worker_id}, {Type::scalar(ElementType::i32)});
+  one({.opcode = Opcode::num_workers}, {Type::scalar(ElementType::i32)});
+  Value scalars = one({.opcode = Opcode::alloc_shared, .attributes = {{AttributeName::barriers, std::int64_t{1}}}}, {Type::shared(ElementType::i32, {3}, 2)});
+  BlockId producer = function.add_block(), consumer = function.add_block(), put = function.add_block();
   builder.create({.opcode = Opcode::roles,
                   .blocks = {producer, consumer},
                   .attributes = {{AttributeName::registers, std::vector<std::int64_t>{40, 232}}}},
                  {});
-  for (BlockId block : {producer, consumer}) {
-    builder.set_insertion_block(block);
-    builder.yield({});
-  }
+  builder.set_insertion_block(producer);
+  one({.opcode = Opcode::ring_refill, .operands = {scalars, zero}, .blocks = {put}, .attributes = {{AttributeName::warp, std::int64_t{3}}}}, {});
+  builder.yield({});
+  builder.set_insertion_block(put);
+  Value program = one({.opcode = Opcode::take_program}, {Type::scalar(ElementType::i32)});
+  one({.opcode = Opcode::ring_put, .operands = {scalars, zero, program, builder.view_stride(a, 0)}}, {});
+  builder.yield({});
+  builder.set_insertion_block(consumer);
+  one({.opcode = Opcode::ring_get, .operands = {scalars, zero}}, {Type::scalar(ElementType::i32), Type::scalar(ElementType::i64)});
+  builder.yield({});
   builder.set_insertion_block(function.body());
   builder.return_values();
   return function;

@@ -23,6 +23,7 @@ inline void Interpreter::run_ring(const Op& op) {
   if (roles_) ++roles_->steps;
   // Both roles read what is handed over to each warp.
   const bool read_by_both = function_.defining(op.operands[0])->attributes.integer(Attribute::readers) > function_.num_warps;
+  const int role = is_producer() ? 1 : 2;
   switch (op.opcode) {
     case Opcode::ring_put:
       ring.turns[turn] = TurnState::copied;
@@ -30,7 +31,7 @@ inline void Interpreter::run_ring(const Op& op) {
       for (std::size_t i = 2; i < op.operands.size(); ++i) ring.scalars[turn].push_back(operand(op, i));
       return;
     case Opcode::ring_get:
-      if (!is(turn, TurnState::waited)) throw std::runtime_error("interpreter: scalars are read in " + words + ", which was not waited for");
+      if ((ring.waited_by[turn] & role) == 0) throw std::runtime_error("interpreter: scalars are read in " + words + ", which was not waited for");
       for (std::size_t i = 0; i < op.results.size(); ++i) result(op, i) = ring.scalars[turn].at(i);
       return;
     case Opcode::ring_refill:
@@ -43,7 +44,8 @@ inline void Interpreter::run_ring(const Op& op) {
       return;
     case Opcode::ring_wait:
       await([&] { return ring.turns.contains(turn); }, "interpreter: deadlock: the program waits for the copy of " + words + ", which nobody started");
-      if (is(turn, TurnState::released)) throw std::runtime_error("interpreter: a wait for " + words + ", which is released");
+      if (is(turn, TurnState::released) || (ring.released_by[turn] & role) != 0) throw std::runtime_error("interpreter: a wait for " + words + ", which is released");
+      ring.waited_by[turn] |= role;
       if (const auto copy = ring.copies.find(turn); copy != ring.copies.end()) {
         land(copy->second);
         ring.copies.erase(copy);
@@ -51,8 +53,10 @@ inline void Interpreter::run_ring(const Op& op) {
       ring.turns[turn] = TurnState::waited;
       return;
     default:   // ring_release
-      if (!is(turn, TurnState::waited)) throw std::runtime_error("interpreter: a release of " + words + ", which was not waited for");
-      if (read_by_both && ++ring.releases[turn] < 2) return;   // both roles read it
+      if (!is(turn, TurnState::waited) || (ring.waited_by[turn] & role) == 0) throw std::runtime_error("interpreter: a release of " + words + ", which was not waited for");
+      ring.waited_by[turn] &= ~role;
+      ring.released_by[turn] |= role;
+      if (read_by_both && ring.released_by[turn] != 3) return;   // both roles read it
       ring.turns[turn] = TurnState::released;
       run_block(op.blocks[0]);
   }

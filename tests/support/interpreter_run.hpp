@@ -128,7 +128,7 @@ class Interpreter {
     std::map<std::int64_t, TurnState> turns;
     std::map<std::int64_t, Copy> copies;
     std::map<std::int64_t, std::vector<Contents>> scalars;
-    std::map<std::int64_t, int> releases;
+    std::map<std::int64_t, int> waited_by, released_by;   // bits: 1 the producer, 2 the others
   };
   std::map<std::uint32_t, Ring> rings_;
   std::int64_t taken_ = 0;                            // programs
@@ -494,6 +494,22 @@ inline std::vector<Contents> contents_of(const ir::Function& function, void* con
 
 inline std::vector<Contents> interpret(const ir::Function& function, void* const* arguments, const HostProgram& program) {
   return interpret(function, contents_of(function, arguments), program);
+}
+
+/// All programs of a grid, one after the other. `alone`: where programs stay on the device, one worker does all of them.
+inline void interpret_grid(const ir::Function& function, void* const* arguments, const std::array<std::int32_t, 3>& grid, bool alone = false) {
+  bool resident = false;
+  for (const ir::OperationId id : function.block(function.body()).operations) resident = resident || function.operation(id).opcode == ir::Opcode::roles;
+  HostProgram program{{0, 0, 0}, {grid[0], grid[1], grid[2]}};
+  if (resident && alone) {
+    Interpreter interpreter(function, program);
+    interpreter.work_alone();
+    interpreter.run(contents_of(function, arguments));
+    return;
+  }
+  for (program.id[2] = 0; program.id[2] < grid[2]; ++program.id[2])
+    for (program.id[1] = 0; program.id[1] < grid[1]; ++program.id[1])
+      for (program.id[0] = 0; program.id[0] < grid[0]; ++program.id[0]) interpret(function, arguments, program);
 }
 
 }  // namespace flextile::test

@@ -1,0 +1,174 @@
+// Kernels whose programs stay on the device compute the same after every pass: with one worker for each program, which takes no
+// other, and with one worker that takes all of them, so that rings go on from program to program.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <flextile/backend/compile.hpp>
+
+#include "support/interpreter.hpp"
+#include "support/reference_kernels.hpp"
+
+using namespace flextile;
+using ir::Opcode;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+/// Flattened arguments, as HostEntry takes them.
+class Arguments {
+ public:
+  template <class T> void add_view(std::vector<T>& data, const std::vector<std::int64_t>& sizes) {
+    add_pointer(data);
+    for (std::int64_t size : sizes) values_.push_back(static_cast<std::uint64_t>(size));
+    std::vector<std::int64_t> strides(sizes.size(), 1);
+    for (std::size_t axis = sizes.size() - 1; axis-- > 0;) strides[axis] = strides[axis + 1] * sizes[axis + 1];
+    for (std::int64_t stride : strides) values_.push_back(static_cast<std::uint64_t>(stride));
+  }
+  template <class T> void add_pointer(std::vector<T>& data) { values_.push_back(reinterpret_cast<std::uint64_t>(data.data())); }
+  void add(float number) { values_.push_back(std::bit_cast<std::uint32_t>(number)); }
+  void add(std::int32_t number) { values_.push_back(static_cast<std::uint32_t>(number)); }
+  std::vector<void*> pointers() {
+    std::vector<void*> result;
+    for (std::uint64_t& value : values_) result.push_back(&value);
+    return result;
+  }
+
+ private:
+  std::vector<std::uint64_t> values_;
+};
+
+std::vector<bf16> small_numbers(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<bf16> result;
+  for (std::size_t i = 0; i < count; ++i) result.push_back(bf16(static_cast<float>(static_cast<int>(random() % 5) - 2)));
+  return result;
+}
+
+/// What a run writes.
+struct Outputs {
+  std::vector<float>& numbers;
+  std::vector<bf16>* tile = nullptr;
+  void clear() const {
+    std::fill(numbers.begin(), numbers.end(), -77.0f);
+    if (tile) std::fill(tile->begin(), tile->end(), bf16(-77.0f));
+  }
+  std::vector<float> all() const {
+    std::vector<float> result = numbers;
+    for (std::size_t i = 0; tile && i < tile->size(); ++i) result.push_back(static_cast<float>((*tile)[i]));
+    return result;
+  }
+};
+
+/// Numbers may differ by `tolerance`.
+void check_stages(const ir::Function& traced, Arguments& arguments, const Outputs& outputs, const std::array<std::int32_t, 3>& grid, float tolerance) {
+  const CompiledKernel compiled = compile(traced, Target::sm_90a(), {.line_info = false, .keep_stages = true, .binary = false});
+  REQUIRE(compiled.resident);
+  const std::vector<void*> pointers = arguments.pointers();
+  auto run = [&](const ir::Function& function, bool alone) {
+    outputs.clear();
+    test::interpret_grid(function, pointers.data(), grid, alone);
+    return outputs.all();
+  };
+  const std::vector<float> expected = run(traced, false);
+  std::string before;
+  int resident = 0;
+  for (const Stage& stage : compiled.stages) {
+    if (stage.text == before) continue;
+    before = stage.text;
+    const ir::Function function = ir::parse(stage.text);
+    const bool stays = stage.text.find("roles") != std::string::npos;
+    if (!stays) continue;      // stages_agree.test.cpp runs those
+    ++resident;
+    for (const bool alone : {false, true}) {
+      INFO("after " << stage.pass << (alone ? ", one worker for all programs" : ", a worker for each program"));
+      const std::vector<float> actual = run(function, alone);
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < actual.size(); ++i) wrong += !(actual[i] == expected[i] || std::fabs(actual[i] - expected[i]) <= tolerance);   // a row that sees nothing has -inf
+      CHECK(wrong == 0);
+    }
+  }
+  CHECK(resident >= 4);
+}
+
+/// c = a b, a tile for each program of a grid of two axes.
+ir::Function product() {
+  ir::Function function("product", {test::matrix("a", ElementType::bf16, true), test::matrix("b", ElementType::bf16, true), test::matrix("c", ElementType::f32, false)});
+  function.num_warps = 4;
+  ir::Builder builder(function);
+  auto number = [&](std::int64_t value) { return builder.constant(ElementType::i32, value); };
+  const Value row = builder.binary(Opcode::mul, builder.program_id(0), number(64)), column = builder.binary(Opcode::mul, builder.program_id(1), number(64));
+  const ir::OperationId loop = builder.for_loop(number(0), builder.view_size(function.parameter(0), 1), number(64), {builder.splat(Type::tile(ElementType::f32, {64, 64}), 0.0)},
+                                                {{ir::AttributeName::stages, std::int64_t{2}}});
+  builder.set_insertion_block(function.operation(loop).blocks[0]);
+  const Value at = builder.argument(loop, 0, 0);
+  const Value a = builder.view_load(function.parameter(0), {row, at}, {64, 64}), b = builder.view_load(function.parameter(1), {at, column}, {64, 64});
+  builder.yield({builder.dot(a, b, builder.argument(loop, 0, 1))});
+  builder.set_insertion_block(function.body());
+  builder.view_store(function.parameter(2), builder.results(loop)[0], {row, column});
+  builder.return_values();
+  return function;
+}
+
+void check_product(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+  std::vector<bf16> a = small_numbers(static_cast<std::size_t>(rows * depth), 1), b = small_numbers(static_cast<std::size_t>(depth * columns), 2);
+  std::vector<float> c(static_cast<std::size_t>(rows * columns));
+  Arguments arguments;
+  arguments.add_view(a, {rows, depth});
+  arguments.add_view(b, {depth, columns});
+  arguments.add_view(c, {rows, columns});
+  check_stages(product(), arguments, {c}, {static_cast<std::int32_t>((rows + 63) / 64), static_cast<std::int32_t>((columns + 63) / 64), 1}, 0);
+}
+
+/// `tiles`: how many tiles of keys each row of query tiles sees; empty: all of them, without a list.
+void check_attention(const std::vector<int>& tiles, std::int64_t q_len, std::int64_t kv_len, int stages) {
+  constexpr std::int64_t dim = 64, block = 64;
+  const ir::Mod causal = named_mask("causal");
+  const AttentionCompileOptions options{.dim = dim, .element = ElementType::bf16, .q_block = block, .kv_block = block, .return_lse = true, .block_m = block, .block_n = block, .num_warps = 4, .stages = stages};
+  const ir::Function traced = trace_attention(nullptr, tiles.empty() ? nullptr : &causal, options, Target::sm_90a());
+  std::vector<bf16> q = small_numbers(static_cast<std::size_t>(q_len * dim), 3), k = small_numbers(static_cast<std::size_t>(kv_len * dim), 4), v = small_numbers(static_cast<std::size_t>(kv_len * dim), 5);
+  std::vector<bf16> attended(static_cast<std::size_t>(q_len * dim));
+  std::vector<float> lse(static_cast<std::size_t>(q_len));
+  std::vector<std::int64_t> order;
+  std::vector<std::int32_t> entries;
+  for (std::size_t row = 0; row < tiles.size(); ++row) {
+    order.insert(order.end(), {static_cast<std::int64_t>(row), tiles[row], static_cast<std::int64_t>(entries.size())});
+    for (int i = 0; i < tiles[row]; ++i) entries.push_back(2 * i + (i + 1 == tiles[row] && i == static_cast<int>(row)));   // the diagonal is partly hidden
+  }
+  Arguments arguments;
+  arguments.add_view(q, {1, 1, q_len, dim});
+  arguments.add_view(k, {1, 1, kv_len, dim});
+  arguments.add_view(v, {1, 1, kv_len, dim});
+  arguments.add_view(attended, {1, 1, q_len, dim});
+  arguments.add_view(lse, {1, 1, q_len});
+  if (!tiles.empty()) {
+    arguments.add_view(order, {1, 1, static_cast<std::int64_t>(tiles.size()), 3});
+    arguments.add_pointer(entries);
+  }
+  arguments.add(0.125f);
+  arguments.add(std::int32_t{1});
+  check_stages(traced, arguments, {lse, &attended}, {static_cast<std::int32_t>((q_len + block - 1) / block), 1, 1}, 0.02f);
+}
+
+}  // namespace
+
+TEST_CASE("every stage of a product computes the same: a grid of two axes, in bands") {
+  check_product(600, 128, 64);      // 10 x 2 programs: a band of 8 and one of 2
+  check_product(200, 192, 190);     // turns of three steps, the last one partly outside
+  check_product(130, 64, 0);        // no steps at all
+}
+
+TEST_CASE("every stage of attention computes the same: all tiles") {
+  check_attention({}, 130, 300, 2);
+  check_attention({}, 100, 60, 3);
+}
+
+TEST_CASE("every stage of attention computes the same: rows that list no tile, one, two, three and five") {
+  check_attention({0, 1, 2, 3, 5, 0}, 380, 300, 2);
+  check_attention({5, 0, 0, 1}, 256, 320, 3);
+  check_attention({0, 0}, 100, 64, 2);
+}
