@@ -22,9 +22,9 @@ struct Limits {
 /// More than 160 KiB of shared memory per program; the other targets have about 99.
 bool has_large_shared_memory(const Target& target) { return target.sm == 80 || target.sm == 87 || (target.sm >= 90 && target.sm < 120); }
 
-/// The compiler makes wgmma of products whose operands lie in whole panels of 64 columns.
+/// The compiler makes wgmma of products whose operands the copy engine fetches: rows of whole 16-byte chunks.
 bool multiplies_in_warpgroups(const AttentionShape& shape, const Target& target) {
-  return target.sm == 90 && target.arch_specific && shape.element != ElementType::f32 && shape.dim % 64 == 0 && shape.value_dim % 64 == 0;
+  return target.sm == 90 && target.arch_specific && shape.element != ElementType::f32 && shape.dim % 8 == 0 && shape.value_dim % 8 == 0;
 }
 
 Limits limits_of(const AttentionShape& shape, const Target& target) {

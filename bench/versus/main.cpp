@@ -15,7 +15,7 @@ using namespace flextile;
 
 const char help[] = R"(usage: flextile-versus [--probes FOLDER] [--filter TEXT] [--rounds N] [--schedule MxNxWxS]...
 
-Forward attention of bf16 tensors, batch * length = 16384, heads * dim = 2048, with and without a causal mask, beside the probes'
+Forward attention of bf16 tensors, batch * length = 16384, heads * dim = 2048 (or as near as it goes below), with and without a causal mask, beside the probes'
 kernels, and matrix products beside cuBLAS: one after the other, round after round. A row is the median of all rounds in TFLOP/s:
 burst (12 calls after an idle pause) and sustained (calls for 0.25 s). Operations: 4 B H T T D (causal: half), 2 N^3.
 
@@ -202,7 +202,7 @@ int run(int count, char** values) {
   const std::vector<versus::Probe> probes = options.probes.empty() ? std::vector<versus::Probe>() : versus::probes_in(options.probes);
   std::printf("%s\n%-20s %-28s %7s %7s\n", device.properties().name.c_str(), "group", "kernel", "burst", "sustained");
   for (const int size : {4096, 8192}) products(device, options, size);
-  for (const int dim : {64, 128, 256}) {
+  for (const int dim : {64, 80, 96, 128, 192, 256}) {
     for (const int length : {1024, 2048, 4096, 8192, 16384}) {
       for (const bool masked : {false, true}) group(device, options, probes, dim, length, masked);
     }

@@ -349,14 +349,15 @@ inline void Interpreter::run_shared(const Op& op) {
   const ir::Type& stage_type = type(op.operands[0]);
   const std::int64_t size = ir::Type::tile(stage_type.element, stage_type.shape()).elements();
   const std::int64_t first = operand(op, 1).elements[0].integer * size;
-  for (std::int64_t i = 0; i < size; ++i) {
-    Number& slot = buffer.elements.at(static_cast<std::size_t>(first + i));
-    if (op.opcode == Opcode::shared_store) slot = operand(op, 2).elements[static_cast<std::size_t>(i)];
-    if (op.opcode == Opcode::shared_load) {
-      if (i == 0) result(op).elements.resize(static_cast<std::size_t>(size));
-      result(op).elements[static_cast<std::size_t>(i)] = slot;
+  if (op.opcode == Opcode::shared_load) {   // perhaps fewer columns than there are
+    const std::int64_t columns = result_type(op).shape().back(), pitch = stage_type.shape().back();
+    result(op).elements.clear();
+    for (std::int64_t row = 0; row < size / pitch; ++row) {
+      for (std::int64_t column = 0; column < columns; ++column) result(op).elements.push_back(buffer.elements.at(static_cast<std::size_t>(first + row * pitch + column)));
     }
+    return;
   }
+  for (std::int64_t i = 0; i < size; ++i) buffer.elements.at(static_cast<std::size_t>(first + i)) = operand(op, 2).elements[static_cast<std::size_t>(i)];
 }
 
 /// The stage holds rubbish from now until a wait lets the copy land.

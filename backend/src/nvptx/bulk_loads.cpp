@@ -35,6 +35,7 @@ using ir::Type;
 using ir::Value;
 
 constexpr std::int64_t alignment = 1024;         // of a buffer; its barriers lie behind it
+constexpr int panel_columns = 64;                // 16-bit numbers: 128 bytes
 constexpr int most_box_rows = 256;               // of the copy engine
 constexpr std::int64_t most_stages = 8;
 constexpr std::int64_t other_registers = 30;     // that an instruction takes beside its sums
@@ -99,7 +100,10 @@ class BulkLoads : ResidentPrograms {
   bool in_boxes(const Operation& load) const {
     if (!can_copy(load)) return false;
     const Type& type = f_.type(load.results[0]);
-    return bit_width(type.element) == 16 && type.extents[1] % 64 == 0 && type.extents[0] % 8 == 0 && type.extents[0] <= most_box_rows && f_.type(load.operands[0]).rank <= 5;
+    // Rows that end within a panel are fetched with what follows them; that pays where they are whole rows of the tensor, as head dims of 80 are.
+    const Operation* column = f_.defining(load.operands.back());
+    const bool whole_rows = column && column->opcode == Opcode::constant && column->attributes.integer(AttributeName::value) == 0;
+    return bit_width(type.element) == 16 && type.extents[1] % (whole_rows ? 16 : panel_columns) == 0 && type.extents[0] % 8 == 0 && type.extents[0] <= most_box_rows && f_.type(load.operands[0]).rank <= 5;
   }
 
   std::string plan_rings(BlockId body) {
@@ -139,13 +143,19 @@ class BulkLoads : ResidentPrograms {
   }
 
   std::int64_t bytes(const Copied& copied) const {
-    const Type& type = f_.type(f_.operation(copied.load).results[0]);
+    const Type type = whole_panels(f_.type(f_.operation(copied.load).results[0]));
     return type.elements() * byte_size(type.element);
+  }
+
+  static Type whole_panels(Type tile) {
+    std::int32_t& columns = tile.extents[tile.rank - 1];
+    columns = (columns + panel_columns - 1) / panel_columns * panel_columns;
+    return tile;
   }
 
   // ---- the transformation
   void allocate(Order& order, Copied& copied, std::int64_t stages) {
-    const Type tile = f_.type(f_.operation(copied.load).results[0]);
+    const Type tile = whole_panels(f_.type(f_.operation(copied.load).results[0]));
     copied.buffer = emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(tile.element, tile.shape(), static_cast<int>(stages)),
                                {{AttributeName::swizzle, std::int64_t{128}}, {AttributeName::barriers, std::int64_t{1}}});
   }

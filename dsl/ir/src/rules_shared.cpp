@@ -82,7 +82,13 @@ std::string alloc_shared_rule(const Rule& rule) {
 std::string shared_load_rule(const Rule& rule) {
   if (std::string wrong = wrong_buffer_and_stage(rule); !wrong.empty()) return wrong;
   Type expected = stage_of(rule.operand(0));
-  return rule.result() == expected ? "" : rule.broken("buffer is ", rule.operand(0), ", result is ", rule.result(), ": must be ", expected);
+  if (rule.result() == expected) return "";
+  Type narrow = rule.result();
+  if (narrow.rank == expected.rank && narrow.rank > 0 && narrow.extents[narrow.rank - 1] < expected.extents[narrow.rank - 1]) {
+    narrow.extents[narrow.rank - 1] = expected.extents[narrow.rank - 1];
+    if (narrow == expected) return "";
+  }
+  return rule.broken("buffer is ", rule.operand(0), ", result is ", rule.result(), ": must be ", expected, " or fewer columns of it");
 }
 
 std::string shared_store_rule(const Rule& rule) {
