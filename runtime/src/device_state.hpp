@@ -17,7 +17,7 @@ struct StreamState {
   void* native = nullptr;
   bool owned = false;
   std::atomic<int> references{1};
-  void* counter = nullptr;      // see program_counter.hpp
+  std::atomic<void*> counter{nullptr};   // see program_counter.hpp
 };
 void retain(StreamState* stream);
 void release(StreamState* stream);

@@ -8,20 +8,35 @@
 #include "memory_pool.hpp"
 
 namespace flextile::runtime {
+namespace {
+
+constexpr std::size_t bytes = 256;
+
+void* new_counter() {
+  RelaxedCapture relaxed;
+  return zeroed_memory(bytes);
+}
+
+void* counter_of_stream(StreamState& stream) {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  void* counter = stream.counter.load(std::memory_order_relaxed);
+  if (!counter) stream.counter.store(counter = new_counter(), std::memory_order_release);
+  return counter;
+}
+
+}  // namespace
 
 void* program_counter(StreamState& stream) {
-  static std::mutex mutex;
-  constexpr std::size_t bytes = 256;
-  Capture* capture = capture_of(&stream);
-  if (!capture && is_capturing(&stream)) {   // somebody else's graph: its counter lives as long as the process
-    RelaxedCapture relaxed;
-    return zeroed_memory(bytes);
+  if (Capture* capture = capture_of(&stream)) {   // the thread's own
+    if (!capture->counter) capture->counter = new_counter();
+    return capture->counter;
   }
-  std::lock_guard lock(mutex);
-  void*& counter = capture ? capture->counter : stream.counter;
-  if (counter) return counter;
-  RelaxedCapture relaxed;
-  return counter = zeroed_memory(bytes);
+  int capturing = 0;
+  if (stream.native) driver()->cuStreamIsCapturing(stream.native, &capturing);
+  if (capturing != 0) return new_counter();   // somebody else's graph: its counter lives as long as the process
+  void* counter = stream.counter.load(std::memory_order_acquire);
+  return counter ? counter : counter_of_stream(stream);
 }
 
 void free_program_counter(DeviceState& device, void* counter) noexcept {

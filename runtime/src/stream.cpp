@@ -29,7 +29,7 @@ void retain(StreamState* stream) { stream->references.fetch_add(1, std::memory_o
 
 void release(StreamState* stream) {
   if (stream->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  free_program_counter(*stream->device, stream->counter);
+  free_program_counter(*stream->device, stream->counter.load());
   if (stream->owned && stream->native) {
     try {
       CurrentContext current(stream->device->context);
