@@ -88,6 +88,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
   // behind a score mod, with the scale where there is none and the scale keeps the order of the scores.
   const Precision precision = tf32 ? Precision::tf32 : Precision::ieee;
   const bool scale_late = !score && positive_scale;
+  const bool in_strands = shape.element != ElementType::f32 && c.num_warps > 1;   // products hold a row in several threads
   // Only what reads captured tensors must be kept from positions that do not exist.
   const ir::Function quick_score = score && !exact_math ? quick(*score) : ir::Function{};
   const bool clamp_for_score = score && reads_memory(*score), clamp_for_mask = mask && reads_memory(*mask);
@@ -131,7 +132,9 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyTile q = load(query, {batch, head, first_row, 0}, {c.block_m, c.padded_dim});
     AnyVar reference = full(ElementType::f32, {c.block_m}, lowest);   // of a row that has seen nothing: 2^(-inf - lowest) is 0
     AnyVar row_max = full(ElementType::f32, {c.block_m}, -infinity);
-    AnyVar row_sum = full(ElementType::f32, {c.block_m}, 0);
+    // A row's sum is kept in `strands`, every strands-th column to one: threads that share a row meet once, behind the loop.
+    const int strands = in_strands ? 8 : 1;
+    AnyVar row_sums = full(ElementType::f32, {c.block_m, strands}, 0);
     AnyVar acc = full(ElementType::f32, {c.block_m, c.padded_value_dim}, 0);
     AnyTile factor = scale_late ? AnyTile(scale * log2e) : full(ElementType::f32, {}, log2e);
 
@@ -167,10 +170,12 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
       reference = where(grown, level, reference);
       acc = where(column(grown), acc * column(shrink), acc);
       AnyTile weights = exp2(fma(s, factor, -column(reference)));
-      row_sum = row_sum * shrink + sum(weights, 1);
+      row_sums = row_sums * column(shrink) + (in_strands ? sum(reshape(weights, {c.block_m, c.block_n / strands, strands}), 1) : column(sum(weights, 1)));
       acc = dot(cast(weights, shape.element), v, acc, precision);
       if (return_max_scores) row_max = max(row_max, step_max);
     }
+
+    AnyTile row_sum = sum(row_sums, 1);
 
     // A row that saw nothing: 0, and -inf as the logarithm of its sum.
     AnyTile empty = row_sum == 0.0f;
