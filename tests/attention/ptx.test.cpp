@@ -162,6 +162,10 @@ TEST_CASE("PTX of attention: products of warpgroups") {
   check_ptx<f16>({1, 1, 1, 1, 200, 140, 64, 128}, scores::alibi(2), masks::causal, {.q_block = 128, .kv_block = 64}, Target::sm_90a());
 }
 
+TEST_CASE("PTX of attention: a score mod's quick instructions") {
+  check_ptx<bf16>({1, 1, 2, 1, 150, 200, 64, 64}, scores::softcap(5), masks::causal, {.q_block = 128, .kv_block = 128}, Target::sm_90a());
+}
+
 TEST_CASE("PTX of attention: products of warpgroups, head dims that end within a panel") {
   check_ptx<bf16>({1, 1, 2, 1, 150, 200, 80, 96}, same_score, masks::causal, {.q_block = 128, .kv_block = 128}, Target::sm_90a());
   check_ptx<f16>({1, 1, 1, 1, 200, 130, 96, 80}, scores::alibi(2), masks::causal, {.q_block = 192, .kv_block = 80}, Target::sm_90a());

@@ -172,3 +172,27 @@ TEST_CASE("every stage of attention computes the same: rows that list no tile, o
   check_attention({5, 0, 0, 1}, 256, 320, 3);
   check_attention({0, 0}, 100, 64, 2);
 }
+
+TEST_CASE("what a program writes first no producer fetches; a query read behind its loop too stays out of the rings") {
+  auto number = [](ir::Builder& b, std::int64_t x) { return b.constant(ElementType::i32, x); };
+  for (const bool written : {false, true}) {
+    ir::Function function("k", {test::matrix("b", ElementType::bf16, true), test::matrix("w", ElementType::bf16, !written), test::matrix("c", ElementType::f32, false)});
+    function.num_warps = 4;
+    ir::Builder b(function);
+    const Value zero = number(b, 0);
+    if (written) b.view_store(function.parameter(1), b.splat(Type::tile(ElementType::bf16, {64, 192}), 1.0), {zero, zero});
+    const Value q = b.view_load(function.parameter(1), {zero, zero}, {64, 64});
+    const ir::OperationId loop = b.for_loop(zero, number(b, 192), number(b, 64), {b.splat(Type::tile(ElementType::f32, {64, 64}), 0.0)}, {{ir::AttributeName::stages, std::int64_t{2}}});
+    b.set_insertion_block(function.operation(loop).blocks[0]);
+    const Value at = b.argument(loop, 0, 0);
+    const Value left = written ? b.view_load(function.parameter(1), {zero, at}, {64, 64}) : q;
+    b.yield({b.dot(left, b.view_load(function.parameter(0), {at, zero}, {64, 64}), b.argument(loop, 0, 1))});
+    b.set_insertion_block(function.body());
+    const Value behind = b.dot(q, b.view_load(function.parameter(0), {zero, zero}, {64, 64}), b.results(loop)[0]);
+    b.view_store(function.parameter(2), behind, {zero, zero});
+    b.return_values();
+    const CompiledKernel kernel = compile(function, Target::sm_90a(), {.line_info = false, .binary = false});
+    if (written) CHECK(kernel.explain().find("the kernel may write what the loop reads") != std::string::npos);
+    CHECK_FALSE((written && kernel.resident));
+  }
+}

@@ -68,11 +68,11 @@ void check_attended(const AttentionInputs<T>& in, const Attended<T>& attended, d
   CHECK(mean_error(exact.out, out) <= allowed);
   if (attended.lse) {
     const std::vector<double> lse = as_doubles(attended.lse);
-    CHECK(mean_error(exact.lse, lse) <= mean_error(exact.lse, unfused.lse) * 11 + 1e-6);
+    CHECK(mean_error(exact.lse, lse) <= mean_error(exact.lse, unfused.lse) * 11 + (std::is_same_v<T, f32> ? 1e-6 : 1e-4));   // see below
   }
   if (attended.max_scores) {
     const std::vector<double> largest = as_doubles(attended.max_scores);
-    const double quick = std::is_same_v<T, f32> ? 1e-6 : 1e-5;   // of half types' score mods: tanh.approx
+    const double quick = std::is_same_v<T, f32> ? 1e-6 : 1e-4;   // of half types' score mods: tanh.approx, some 11 bits
     CHECK(mean_error(exact.max, largest) <= mean_error(exact.max, unfused.max) * 11 + quick);
   }
 }

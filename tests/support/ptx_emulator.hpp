@@ -517,7 +517,7 @@ class PtxEmulator : private PtxProgram {
       const double a = number(in(1), type), b = number(in(2), type), c = number(in(3), type);
       return float_bits(type == "f64" ? std::fma(a, b, c) : std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)), type);
     }
-    if (n == "ex2" || n == "lg2" || n == "rcp" || n == "rsqrt" || n == "sqrt") return float_bits(ptx_function(n, number(in(1), type)), type);
+    if (n == "ex2" || n == "lg2" || n == "rcp" || n == "rsqrt" || n == "sqrt" || n == "tanh") return float_bits(ptx_function(n, number(in(1), type)), type);
     if (n == "abs" || n == "neg") {
       if (is_float_type(type)) return float_bits(ptx_function(n, number(in(1), type)), type);
       const std::int64_t x = extend(in(1), bits_of(type));

@@ -115,6 +115,11 @@ inline double ptx_function(const std::string& name, double x) {
   if (name == "lg2") return std::log2(x);
   if (name == "rcp") return 1 / x;
   if (name == "rsqrt") return 1 / std::sqrt(x);
+  if (name == "tanh") {   // .approx: right to 11 bits
+    int exponent = 0;
+    const double fraction = std::frexp(std::tanh(x), &exponent);
+    return std::isfinite(fraction) ? std::ldexp(std::round(fraction * 2048) / 2048, exponent) : fraction;
+  }
   if (name == "sqrt") return std::sqrt(x);
   if (name == "abs") return std::fabs(x);
   if (name == "neg") return -x;

@@ -1,6 +1,7 @@
 // Gives every buffer and every operation's scratch space its place in shared memory, by lifetime: what is never alive
 // together may share bytes. First fit, largest first.
 #include <algorithm>
+#include <limits>
 
 #include <flextile/ir/error.hpp>
 
@@ -63,13 +64,18 @@ class Lifetimes {
       loops_.pop_back();
       // What was allocated outside and used inside stays alive until the loop ends.
       for (std::size_t i = 0; i < before; ++i) {
-        if (requests[i].last > now) requests[i].last = clock_;
+        if (requests[i].last > now) requests[i].last = std::max(requests[i].last, clock_);
       }
       ++clock_;
     }
   }
 
-  void extend(Request& request, int now) { request.last = std::max(request.last, now); }
+  /// Barriers stay barriers: their bytes are nobody else's once they were made.
+  void extend(Request& request, int now) {
+    const ir::Operation& operation = function_.operation(request.operation);
+    const bool barriers = operation.opcode == Opcode::alloc_shared && operation.attributes.integer(AttributeName::barriers) != 0;
+    request.last = barriers ? std::numeric_limits<int>::max() : std::max(request.last, now);
+  }
 
   const ir::Function& function_;
   std::vector<int> request_of_;

@@ -112,7 +112,8 @@ class BulkLoads : ResidentPrograms {
       const Operation& load = f_.operation(id);
       if (load.opcode != Opcode::view_load || !feeds_dots(load.results[0])) continue;
       if (!in_boxes(load)) return "a tile that a dot reads is none of 16-bit numbers in rows of whole 128 bytes, aligned in memory";
-      if (loop_writes && !parameter_of(load.operands[0])->read_only) return "the loop may write what it reads";
+      // The copy engine does not wait for what threads have written to memory, nor does another warp of this program.
+      if (!parameter_of(load.operands[0])->read_only && writes(f_.body())) return "the kernel may write what the loop reads: where it does not, make that view const";
       Copied ring{id, {}, {}};
       for (std::size_t i = 1; i < load.operands.size(); ++i) {
         if (!collect_slice(load.operands[i], body, loop_writes, ring.slice)) return "a tile's offsets depend on what the loop computed before";
@@ -138,7 +139,8 @@ class BulkLoads : ResidentPrograms {
       const Operation& load = f_.operation(*id);
       if (!in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
       const auto first = std::find_if(id + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); });
-      if (first != operations.end() && *first == loop) single_.push_back({*id, {}, {}});
+      if (first == operations.end() || *first != loop) continue;
+      if (std::none_of(first + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); })) single_.push_back({*id, {}, {}});
     }
   }
 
@@ -410,7 +412,10 @@ class BulkLoads : ResidentPrograms {
 
   /// How often the loop runs.
   Value trips(Order& order, BlockId block, Value lower, Value upper) {
-    Value length = arithmetic(order, block, Opcode::max, arithmetic(order, block, Opcode::sub, upper, lower), number(order, block, 0));
+    const Operation* start = f_.defining(lower);
+    const bool from_zero = start && start->opcode == Opcode::constant && start->attributes.integer(AttributeName::value) == 0;
+    const Value first = from_zero ? lower : arithmetic(order, block, Opcode::min, lower, upper);   // the difference of far ends would wrap
+    Value length = arithmetic(order, block, Opcode::max, arithmetic(order, block, Opcode::sub, upper, first), number(order, block, 0));
     if (stride_ == 1) return length;
     length = arithmetic(order, block, Opcode::add, length, number(order, block, stride_ - 1));
     return arithmetic(order, block, Opcode::div, length, number(order, block, stride_));
