@@ -12,16 +12,15 @@
 // more than a few numbers per thread, a is computed behind the wait for sum instead, and carried. Rings that only the second
 // product reads are waited for and released with it, a turn late too. Warpgroups start their products in turn (ping-pong), so
 // that one exponentiates while another multiplies.
-//
-// A loop with one product that only sums up keeps it in flight from iteration to iteration: the next one is started before the
-// last is waited for, and rings are released a turn late.
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "nvptx/layouts.hpp"
 #include "nvptx/nvptx.hpp"
+#include "nvptx/product_loops.hpp"
 #include "nvptx/resident_programs.hpp"
+#include "nvptx/sums_in_flight.hpp"
 #include "nvptx/wgmma.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
@@ -47,17 +46,13 @@ std::int64_t registers_per_thread(const Function& function) {
   return std::min<std::int64_t>(255, 65536 / (32 * function.num_warps) / 8 * 8);
 }
 
-class Overlap {
+class Overlap : ProductLoops {
  public:
-  explicit Overlap(const Function& source) : f_(source) {}
+  explicit Overlap(Function& function) : ProductLoops(function) {}
 
-  Function run() {
-    visit(f_.body());
-    return std::move(f_);
-  }
+  void run() { visit(f_.body()); }
 
  private:
-  using Values = std::map<std::uint32_t, Value>;
 
   /// The loops of a program.
   void visit(BlockId block) {
@@ -67,7 +62,7 @@ class Overlap {
       if (operation.opcode != Opcode::for_) continue;
       outer_ = block;
       if (plan(id)) transform(id);
-      else if (sums_up(id)) keep_in_flight(id);
+      else keep_sums_in_flight(f_, block, id);
     }
   }
 
@@ -220,200 +215,6 @@ class Overlap {
     const std::int64_t threads = 32 * f_.num_warps, most = registers_per_thread(f_) - other_registers;
     const Type &s = f_.type(first.results[0]), &sum = f_.type(second.results[0]), &p = f_.type(second.operands[0]);
     return s.extents[0] == sum.extents[0] && (s.elements() + sum.elements() + p.elements() / 2) / threads <= most;
-  }
-
-  int users(Value value) const {
-    int count = 0;
-    for (std::uint32_t block = 0; block < f_.block_count(); ++block) {
-      for (OperationId id : f_.block({block}).operations) {
-        const auto& operands = f_.operation(id).operands;
-        count += static_cast<int>(std::count(operands.begin(), operands.end(), value));
-      }
-    }
-    return count;
-  }
-
-  /// The operation, or one in its blocks, takes the value.
-  bool depends_on(const Operation& operation, Value value) const {
-    if (std::find(operation.operands.begin(), operation.operands.end(), value) != operation.operands.end()) return true;
-    return std::any_of(operation.blocks.begin(), operation.blocks.end(), [&](BlockId block) {
-      const auto& inner = f_.block(block).operations;
-      return std::any_of(inner.begin(), inner.end(), [&](OperationId id) { return depends_on(f_.operation(id), value); });
-    });
-  }
-
-  /// Of the body's values, the operation and those in its blocks take only such as `accept` says.
-  template <class Accept> bool needs_only(const Operation& operation, const Accept& accept) const {
-    for (Value operand : operation.operands) {
-      if (f_.definition(operand).block == body_ && !accept(operand)) return false;
-    }
-    return std::all_of(operation.blocks.begin(), operation.blocks.end(), [&](BlockId block) {
-      const auto& inner = f_.block(block).operations;
-      return std::all_of(inner.begin(), inner.end(), [&](OperationId id) { return needs_only(f_.operation(id), accept); });
-    });
-  }
-
-  // ---- a loop that sums up
-  /// One product, whose sum is carried and nothing else; the rings are read by it alone.
-  bool sums_up(OperationId loop_id) {
-    const Operation& loop = f_.operation(loop_id);
-    body_ = loop.blocks[0];
-    first_ = {};
-    turn_ = {};
-    std::set<std::uint32_t> read;
-    for (OperationId id : f_.block(body_).operations) {
-      const Operation& operation = f_.operation(id);
-      if (operation.opcode == Opcode::shared_load) read.insert(operation.operands[0].index);
-      if (operation.opcode == Opcode::ring_release) {
-        if (!read.contains(operation.operands[0].index)) return false;
-        turn_ = operation.operands[1];
-        const Value index = f_.block(body_).arguments[0];
-        if (!needs_only(operation, [&](Value value) { return value == index || value == turn_; })) return false;
-      }
-      if (operation.opcode != Opcode::dot) continue;
-      if (first_ || operation.attributes.string(AttributeName::instruction) != "wgmma") return false;
-      first_ = id;
-    }
-    if (!first_ || !turn_) return false;
-    const Operation& dot = f_.operation(first_);
-    const Operation& yield = f_.operation(f_.block(body_).operations.back());
-    const auto at = std::find(yield.operands.begin(), yield.operands.end(), dot.results[0]);
-    if (at == yield.operands.end() || users(dot.results[0]) != 1) return false;
-    slot_ = static_cast<std::size_t>(at - yield.operands.begin());
-    const Value sum = f_.block(body_).arguments[1 + slot_];
-    return dot.operands[2] == sum && users(sum) == 1 && reads_panels(dot);
-  }
-
-  /// Both operands come from shared memory: none in registers that another iteration could overwrite.
-  bool reads_panels(const Operation& dot) const {
-    return std::all_of(dot.operands.begin(), dot.operands.begin() + 2, [&](Value operand) {
-      const Operation* source = f_.defining(operand);
-      while (source && source->opcode == Opcode::transpose) source = f_.defining(source->operands[0]);
-      return source && source->opcode == Opcode::shared_load;
-    });
-  }
-
-  void keep_in_flight(OperationId loop_id) {
-    location_ = f_.operation(loop_id).location;
-    f_.operation(first_).attributes.set(AttributeName::async, std::int64_t{1});
-    const Value index = f_.block(body_).arguments[0];
-    const std::int64_t stride = f_.defining(f_.operation(loop_id).operands[2])->attributes.integer(AttributeName::value);
-    const std::vector<OperationId> operations = std::exchange(f_.block(body_).operations, {});
-    const BlockId last_turn = f_.add_block(), otherwise = f_.add_block();
-    std::vector<OperationId> before, releases;
-    for (OperationId id : operations) (f_.operation(id).opcode == Opcode::ring_release ? releases : before).push_back(id);
-    const OperationId yield = before.back();
-    before.pop_back();
-    f_.block(body_).operations = before;
-    f_.append(body_, {Opcode::product_wait, {}, {}, {}, {{AttributeName::pending, std::int64_t{1}}}, location_}, {});
-    // What the releases need of the turn before, computed again where it depends on the index.
-    Values names{{index.index, arithmetic(last_turn, Opcode::sub, index, number(last_turn, stride))}, {turn_.index, arithmetic(last_turn, Opcode::sub, turn_, number(last_turn, 1))}};
-    for (OperationId id : releases) copy(id, last_turn, names);
-    f_.append(last_turn, {Opcode::yield, {}, {}, {}, {}, location_}, {});
-    f_.append(otherwise, {Opcode::yield, {}, {}, {}, {}, location_}, {});
-    const Value later = make(body_, Opcode::gt, {index, f_.operation(loop_id).operands[0]}, Type::scalar(ElementType::i1));
-    f_.append(body_, {Opcode::if_, {later}, {}, {last_turn, otherwise}, {}, location_}, {});
-    f_.block(body_).operations.push_back(yield);
-
-    // Behind the loop: the last product, whose stages the next program may want.
-    const Value sum = f_.operation(loop_id).results[slot_];
-    const std::size_t end = f_.block(outer_).operations.size();
-    const Value done = wait(outer_, sum, 0);
-    const OperationId waiting = f_.block(outer_).operations.back();
-    if (is_resident(f_)) release_last(loop_id, releases);
-    std::vector<OperationId>& outside = f_.block(outer_).operations;
-    std::rotate(std::find(outside.begin(), outside.end(), loop_id) + 1, outside.begin() + static_cast<std::ptrdiff_t>(end), outside.end());
-    for (std::uint32_t i = 0; i < f_.operation_count(); ++i) {
-      if (i == waiting.index) continue;
-      for (Value& operand : f_.operation({i}).operands) {
-        if (operand == sum) operand = done;
-      }
-    }
-  }
-
-  /// The releases of the last turn, where there was one.
-  void release_last(OperationId loop_id, const std::vector<OperationId>& releases) {
-    const Operation loop = f_.operation(loop_id);
-    const Value lower = loop.operands[0], upper = loop.operands[1];
-    const BlockId some = f_.add_block(), nothing = f_.add_block();
-    Values names;
-    names[f_.block(body_).arguments[0].index] = last_index(some, loop);
-    turn_at(some, names);
-    for (OperationId id : releases) copy(id, some, names);
-    f_.append(some, {Opcode::yield, {}, {}, {}, {}, location_}, {});
-    f_.append(nothing, {Opcode::yield, {}, {}, {}, {}, location_}, {});
-    const Value runs = make(outer_, Opcode::lt, {lower, upper}, Type::scalar(ElementType::i1));
-    f_.append(outer_, {Opcode::if_, {runs}, {}, {some, nothing}, {}, location_}, {});
-  }
-
-  /// The index of the loop's last iteration.
-  Value last_index(BlockId block, const Operation& loop) {
-    const Value lower = loop.operands[0], upper = loop.operands[1];
-    const std::int64_t stride = f_.defining(loop.operands[2])->attributes.integer(AttributeName::value);
-    if (stride == 1) return arithmetic(block, Opcode::sub, upper, number(block, 1));
-    const Value trips = arithmetic(block, Opcode::div, arithmetic(block, Opcode::sub, arithmetic(block, Opcode::sub, upper, lower), number(block, 1)), number(block, stride));
-    return arithmetic(block, Opcode::add, lower, arithmetic(block, Opcode::mul, trips, number(block, stride)));
-  }
-
-  /// The turn of the iteration whose index `names` holds, computed as the body does.
-  Value turn_at(BlockId block, Values& names) {
-    std::vector<OperationId> chain;
-    for (Value value = turn_; f_.definition(value).block == body_ && f_.definition(value).operation; value = f_.operation(chain.back()).operands[0]) chain.push_back(f_.definition(value).operation);
-    for (auto id = chain.rbegin(); id != chain.rend(); ++id) {
-      for (Value operand : std::vector<Value>(f_.operation(*id).operands)) {
-        const Operation* constant = f_.defining(operand);
-        if (constant && constant->opcode == Opcode::constant && f_.definition(operand).block == body_ && !names.contains(operand.index)) copy(f_.definition(operand).operation, block, names);
-      }
-      copy(*id, block, names);
-    }
-    return renamed(names, turn_);
-  }
-
-  // ---- copies of operations
-  Value renamed(const Values& names, Value value) const {
-    const auto found = names.find(value.index);
-    return found == names.end() ? value : found->second;
-  }
-
-  void keep_layout(Value from, Value to) {
-    if (f_.layout_of(from) >= 0) f_.set_layout(to, ir::Layout(f_.layouts[f_.layout_of(from)]));
-  }
-
-  OperationId copy(OperationId id, BlockId block, Values& names) {
-    Operation operation = f_.operation(id);
-    const std::vector<Value> results = std::exchange(operation.results, {});
-    std::vector<Type> types;
-    for (Value result : results) types.push_back(f_.type(result));
-    for (Value& operand : operation.operands) operand = renamed(names, operand);
-    for (BlockId& inner : operation.blocks) inner = copy_block(inner, names);
-    const OperationId made = f_.append(block, std::move(operation), types);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      const Value result = f_.operation(made).results[i];
-      keep_layout(results[i], result);
-      names[results[i].index] = result;
-    }
-    return made;
-  }
-
-  BlockId copy_block(BlockId source, Values& names) {
-    const BlockId block = f_.add_block();
-    for (Value argument : std::vector<Value>(f_.block(source).arguments)) {
-      names[argument.index] = f_.add_argument(block, f_.type(argument));
-      keep_layout(argument, names[argument.index]);
-    }
-    for (OperationId id : std::vector<OperationId>(f_.block(source).operations)) copy(id, block, names);
-    return block;
-  }
-
-  Value make(BlockId block, Opcode opcode, std::vector<Value> operands, const Type& type, Attributes attributes = {}) {
-    return f_.operation(f_.append(block, {opcode, std::move(operands), {}, {}, std::move(attributes), location_}, {type})).results[0];
-  }
-  Value number(BlockId block, std::int64_t value) { return make(block, Opcode::constant, {}, Type::scalar(ElementType::i32), {{AttributeName::value, value}}); }
-  Value arithmetic(BlockId block, Opcode opcode, Value a, Value b) { return make(block, opcode, {a, b}, f_.type(a)); }
-  Value wait(BlockId block, Value product, std::int64_t pending) {
-    const Value done = make(block, Opcode::product_wait, {product}, f_.type(product), {{AttributeName::pending, pending}});
-    keep_layout(product, done);
-    return done;
   }
 
   void turn(BlockId block, const char* kind) { f_.append(block, {Opcode::turn, {}, {}, {}, {{AttributeName::kind, std::string(kind)}}, location_}, {}); }
@@ -607,11 +408,9 @@ class Overlap {
     branch.attributes = {};
   }
 
-  Function f_;
-  BlockId outer_, body_;                       // the loop's block and its body
   OperationId first_, second_;
   std::size_t slot_ = 0;                       // of the sum among the carried values
-  Value index_, turn_;
+  Value index_;
   std::int64_t stages_ = 1;                    // of the ring that the second product reads
   std::set<std::uint32_t> late_, update_;      // operations of the body
   std::set<std::uint32_t> repeated_;           // what costs nothing: for the update once more
@@ -620,11 +419,14 @@ class Overlap {
   OperationId cast_;                           // the operand's last conversion
   std::vector<OperationId> body_operations_;
   Values late_names_;                          // what the late operations' copies are called
-  ir::Location location_;
 };
 
 }  // namespace
 
-ir::Function overlap_products(const ir::Function& function, const Target&) { return uses_wgmma(function) ? Overlap(function).run() : function; }
+ir::Function overlap_products(const ir::Function& function, const Target&) {
+  ir::Function result = function;
+  if (uses_wgmma(function)) Overlap(result).run();
+  return result;
+}
 
 }  // namespace flextile::backend
