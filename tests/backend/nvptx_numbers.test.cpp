@@ -360,3 +360,37 @@ TEST_CASE("atomic updates count once, whatever threads hold copies, and give bac
     });
   }
 }
+
+TEST_CASE("dot: two loops with rings of the same size, one behind the other") {
+  agree({.inputs = {{ElementType::bf16, {64, 192}}, {ElementType::bf16, {192, 64}}}, .output = {ElementType::f32, {64, 64}}, .num_warps = 4, .tolerance = 2e-3,
+         .target = Target::sm_90a(), .uses = "wgmma.mma_async"}, [&](Builder& b, auto& v) {
+    auto number = [&](std::int64_t x) { return b.constant(ElementType::i32, x); };
+    Value sum = b.splat(Type::tile(ElementType::f32, {64, 64}), 0.0);
+    for (int round = 0; round < 2; ++round) {
+      const ir::OperationId loop = b.for_loop(number(0), number(192), number(64), {sum}, {{ir::AttributeName::stages, std::int64_t{2}}});
+      const ir::BlockId here = b.insertion_block();
+      b.set_insertion_block(b.function().operation(loop).blocks[0]);
+      const Value k = b.argument(loop, 0, 0);
+      b.yield({b.dot(b.view_load(v[0], {number(0), k}, {64, 64}), b.view_load(v[1], {k, number(0)}, {64, 64}), b.argument(loop, 0, 1))});
+      b.set_insertion_block(here);
+      sum = b.results(loop)[0];
+    }
+    store(b, v[2], sum);
+  });
+}
+
+TEST_CASE("dot: a loop between ends that are more than 2^31 apart, the wrong way round, runs never") {
+  agree({.inputs = {{ElementType::i32, {2}}, {ElementType::bf16, {192, 64}}}, .output = {ElementType::f32, {64, 64}}, .num_warps = 4, .tolerance = 2e-3, .target = Target::sm_90a()},
+        [&](Builder& b, auto& v) {
+    auto number = [&](std::int64_t x) { return b.constant(ElementType::i32, x); };
+    const Value bit = b.binary(Opcode::bit_and, b.gather(v[0], {number(0)}), number(1));
+    const Value lower = b.binary(Opcode::add, bit, number(1 << 30)), upper = b.binary(Opcode::sub, number(-(1 << 30) - 64), bit);
+    const ir::OperationId loop = b.for_loop(lower, upper, number(64), {b.splat(Type::tile(ElementType::f32, {64, 64}), 0.0)}, {{ir::AttributeName::stages, std::int64_t{2}}});
+    const ir::BlockId here = b.insertion_block();
+    b.set_insertion_block(b.function().operation(loop).blocks[0]);
+    const Value k = b.argument(loop, 0, 0);
+    b.yield({b.dot(b.view_load(v[1], {k, number(0)}, {64, 64}), b.view_load(v[1], {k, number(0)}, {64, 64}), b.argument(loop, 0, 1))});
+    b.set_insertion_block(here);
+    store(b, v[2], b.results(loop)[0]);
+  });
+}

@@ -314,6 +314,7 @@ class BulkLoads : ResidentPrograms {
   std::string specialise(OperationId loop_id) {
     if (!may_have_roles()) return "with a producer's four warps a thread would have too few registers for one product's sums";
     const Function before = f_;
+    end_behind_start(loop_id);
     wrap();
     if (!plan_producer(f_.operation(loop_id))) {
       f_ = before;
@@ -355,6 +356,17 @@ class BulkLoads : ResidentPrograms {
     const Value used_turns = trips(end, consumer_.body, loop.operands[0], loop.operands[1]);
     close(std::move(outside), made, made_turns, last_work, std::move(end), used_turns);
     return "";
+  }
+
+  /// A loop that runs never ends where it starts: the difference of its ends is the number of steps, and does not wrap.
+  void end_behind_start(OperationId loop_id) {
+    const Value lower = f_.operation(loop_id).operands[0], upper = f_.operation(loop_id).operands[1];
+    const Operation* start = f_.defining(lower);
+    if (start && start->opcode == Opcode::constant && start->attributes.integer(AttributeName::value) == 0) return;
+    Order order;
+    const Value end = arithmetic(order, f_.body(), Opcode::max, upper, lower);
+    insert_before(loop_id, f_.body(), order);
+    f_.operation(loop_id).operands[1] = end;
   }
 
   /// What the producer must be able to compute by itself.
@@ -412,10 +424,7 @@ class BulkLoads : ResidentPrograms {
 
   /// How often the loop runs.
   Value trips(Order& order, BlockId block, Value lower, Value upper) {
-    const Operation* start = f_.defining(lower);
-    const bool from_zero = start && start->opcode == Opcode::constant && start->attributes.integer(AttributeName::value) == 0;
-    const Value first = from_zero ? lower : arithmetic(order, block, Opcode::min, lower, upper);   // the difference of far ends would wrap
-    Value length = arithmetic(order, block, Opcode::max, arithmetic(order, block, Opcode::sub, upper, first), number(order, block, 0));
+    Value length = arithmetic(order, block, Opcode::max, arithmetic(order, block, Opcode::sub, upper, lower), number(order, block, 0));
     if (stride_ == 1) return length;
     length = arithmetic(order, block, Opcode::add, length, number(order, block, stride_ - 1));
     return arithmetic(order, block, Opcode::div, length, number(order, block, stride_));
