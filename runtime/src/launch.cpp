@@ -13,8 +13,8 @@
 #include "capture.hpp"
 #include "driver.hpp"
 #include "kernel_record.hpp"
-#include "storage.hpp"
 #include "program_counter.hpp"
+#include "storage.hpp"
 #include "tensor_map.hpp"
 #include "thread_pool.hpp"
 

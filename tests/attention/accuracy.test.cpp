@@ -25,7 +25,7 @@ template <class T> void plain_shapes(const Device& device) {
     CAPTURE(describe(s));
     const AttentionInputs<T> in(device, s);
     const auto attended = flex_attention(in.q, in.k, in.v, {.return_lse = true, .return_max_scores = true});
-    check_attended(in, attended, 1 / std::sqrt(static_cast<double>(s.dim)), same_score, all_visible);
+    check_attended(in, attended, 1 / std::sqrt(static_cast<double>(s.dim)), same_score, all_visible, device.target());
   }
 }
 
@@ -158,9 +158,9 @@ TEST_CASE("scales: given, negative, zero") {
     for (float scale : {0.7f, -0.2f, 0.0f}) {
       CAPTURE(scale);
       const auto attended = flex_attention(in.q, in.k, in.v, {.scale = scale, .return_lse = true, .return_max_scores = true});
-      check_attended(in, attended, scale, same_score, all_visible);
+      check_attended(in, attended, scale, same_score, all_visible, device.target());
       const auto capped = flex_attention(in.q, in.k, in.v, scores::softcap(3), {.scale = scale});
-      check_attended(in, capped, scale, scores::softcap(3), all_visible);
+      check_attended(in, capped, scale, scores::softcap(3), all_visible, device.target());
     }
   });
 }

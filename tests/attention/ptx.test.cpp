@@ -61,14 +61,14 @@ void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask
   const auto programs = static_cast<std::int32_t>(mask.q_tiles() * config.row_parts * s.heads * s.batch);
   for (std::int32_t program = 0; program < programs; ++program)
     test::run_ptx(kernel, pointers.data(), {{program, 0, 0}, {programs, 1, 1}}, arguments.memory, program % 2 == 1);
-  check_attended(in, attended, scale, score_mod, mask_mod);
+  check_attended(in, attended, scale, score_mod, mask_mod, target);
   CHECK(kernel.resident == (target == Target::sm_90a()));
   for (const std::uint32_t workers : {1u, 2u, 3u}) {       // each takes over several programs
     if (!kernel.resident) break;
     CAPTURE(workers);
     attended.out.fill(0.0f), attended.lse.fill(0.0f);
     test::run_workers(kernel, pointers.data(), std::min<std::uint32_t>(workers, static_cast<std::uint32_t>(programs)), {programs, 1, 1}, arguments.memory);
-    check_attended(in, attended, scale, score_mod, mask_mod);
+    check_attended(in, attended, scale, score_mod, mask_mod, target);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "nvptx/nvptx.hpp"
 #include "nvptx/resident_programs.hpp"
 #include "nvptx/scratch.hpp"
+#include "nvptx/shared.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
 
@@ -35,7 +36,6 @@ using ir::Type;
 using ir::Value;
 
 constexpr std::int64_t alignment = 1024;         // of a buffer; its barriers lie behind it
-constexpr int panel_columns = 64;                // 16-bit numbers: 128 bytes
 constexpr int most_box_rows = 256;               // of the copy engine
 constexpr std::int64_t most_stages = 8;
 constexpr std::int64_t other_registers = 30;     // that an instruction takes beside its sums

@@ -22,7 +22,6 @@ using ir::Opcode;
 using llvm::Value;
 
 constexpr int barrier_size = 8;
-constexpr int panel_columns = 64;   // of 16-bit numbers: 128 bytes
 
 template <class Visit> void for_each_bulk_copy(const ir::Function& function, Visit visit) {
   for (std::uint32_t block = 0; block < function.block_count(); ++block) {

@@ -5,6 +5,8 @@
 
 namespace flextile::backend {
 
+inline constexpr int panel_columns = 64;   // of 16-bit numbers: 128 bytes, what the copy engine swizzles at most
+
 /// A stage of a buffer: rows of `pitch` bytes. With a swizzle, 16-byte chunk c of row r lies at chunk c ^ key(r) of its
 /// row, so that the eight rows that ldmatrix reads at once lie in different banks. key(r) = r / divisor % group.
 /// Swizzled rows of several 128 bytes are cut into panels of 128 bytes, one after the other, as wgmma and TMA want them.

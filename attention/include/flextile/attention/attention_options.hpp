@@ -11,7 +11,7 @@ struct AttentionOptions {
   bool return_lse = false;          // natural logarithm of each row's sum of exponentials
   bool return_max_scores = false;   // each row's largest modified score
   bool tf32 = false;                // f32 tensors: tensor cores with 10-bit mantissas instead of full precision
-  bool exact_math = false;          // score mods: tanh to the last bits also for f16 and bf16 (else tanh.approx on a GPU: some 11 bits)
+  bool exact_math = false;          // score mods of f16 and bf16 without quick instructions of a GPU: tanh to some 11 bits, division and casts
   int block_m = 0;                  // at most so many query rows a program; 0: the library's choice
   int block_n = 0;                  // at most so many key columns a step; 0: the library's choice
   int num_warps = 0;                // 0: the library's choice

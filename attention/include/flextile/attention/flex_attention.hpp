@@ -6,8 +6,8 @@
 // query (B, Hq, L, E), key (Bkv, Hkv, S, E), value (Bkv, Hkv, S, Ev) → out (B, Hq, L, Ev):
 //   s = query . key * scale;  s = score_mod(s, b, h, q, kv);  hidden s = -inf;  softmax over kv;  times value
 // Bkv is B or 1, Hq a multiple of Hkv, E and Ev are 1 to 256; f32, f16 or bf16; any strides. A row that sees nothing gives 0 and lse
-// -inf. Scores are kept in base 2 as f32: a score of magnitude x has weights that err by a factor of up to 1 + x / 1e7, far beyond
-// 1e7 a row may be infinite or NaN, and a score beyond 2.3e38, such as -FLT_MAX, counts as infinite. max_scores of a row with NaN
+// -inf. Scores are f32, weights are taken in base 2: a score of magnitude x has weights that err by a factor of up to 1 + x / 1e7, far
+// beyond 1e7 a row may be infinite or NaN, and a score beyond 2.3e38, such as -FLT_MAX, counts as infinite. max_scores of a row with NaN
 // and +inf is +inf. A value that is NaN or infinite reaches every row that visits its tile, even where the mask hides it.
 // ArgumentError, and nothing is launched, where an argument does not fit.
 #pragma once
