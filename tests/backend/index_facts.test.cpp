@@ -84,3 +84,43 @@ TEST_CASE("index facts hold where integers wrap, and find what addresses are mad
   CHECK(facts[address.index].divisor == 64);
   CHECK(facts[inside.index].constancy == 8);
 }
+
+TEST_CASE("index facts of what loops carry, branches yield and roles hand over") {
+  using ir::Opcode;
+  ir::Function function("k", {{.name = "n", .type = ir::Type::scalar(ElementType::i32)}});
+  ir::Builder b(function);
+  auto number = [&](std::int64_t x) { return b.constant(ElementType::i32, x); };
+  const ir::Value zero = number(0), n = function.parameter(0);
+  // for: 64 + 32 i, twice as much, and one more each time.
+  const ir::OperationId loop = b.for_loop(zero, n, number(1), {number(64), number(64), number(64)});
+  b.set_insertion_block(function.operation(loop).blocks[0]);
+  b.yield({b.binary(Opcode::add, b.argument(loop, 0, 1), number(32)), b.binary(Opcode::mul, b.argument(loop, 0, 2), number(2)), b.binary(Opcode::add, b.argument(loop, 0, 3), number(1))});
+  b.set_insertion_block(function.body());
+  const ir::Value steps = b.results(loop)[0], powers = b.results(loop)[1], any = b.results(loop)[2];
+  // A tile of addresses that a loop moves on keeps counting up.
+  const ir::OperationId walk = b.for_loop(zero, n, number(1), {b.arange(64)});
+  b.set_insertion_block(function.operation(walk).blocks[0]);
+  b.yield({b.binary(Opcode::add, b.argument(walk, 0, 1), number(16))});
+  b.set_insertion_block(function.body());
+  const ir::Value moved = b.results(walk)[0];
+  const ir::OperationId choice = b.if_else(b.binary(Opcode::lt, n, number(2)), {ir::Type::scalar(ElementType::i32)});
+  b.set_insertion_block(function.operation(choice).blocks[0]);
+  b.yield({number(48)});
+  b.set_insertion_block(function.operation(choice).blocks[1]);
+  b.yield({number(8)});
+  b.set_insertion_block(function.body());
+  const ir::Value chosen = b.results(choice)[0];
+  b.return_values();
+
+  Interpreter interpreter(function, {{0, 0, 0}, {1, 1, 1}});
+  Contents three;
+  three.elements = {{3, 0}};
+  interpreter.run({three});
+  check(function, interpreter);
+  const std::vector<IndexFacts> facts = backend::index_facts(function);
+  CHECK(facts[steps.index].divisor == 32);
+  CHECK(facts[powers.index].divisor == 64);
+  CHECK(facts[any.index].divisor == 1);
+  CHECK(facts[moved.index] == IndexFacts{64, 1, 16});
+  CHECK(facts[chosen.index].divisor == 8);
+}

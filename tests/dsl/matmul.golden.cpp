@@ -1,4 +1,5 @@
 // RUN: --emit=tile --check-prefix=CHECK
+// RUN: --target=sm_90a --emit=ptx --check-prefix=PTX
 #include <flextile/dsl/dsl.hpp>
 
 #include "support/golden_main.hpp"
@@ -12,8 +13,12 @@ inline const auto matmul = kernel("matmul", [](TensorView<const bf16, 2> a, Tens
   for (auto k : range(0, a.size(1), BK, {.stages = 4}))
     acc = dot(a.load<BM, BK>(m, k), b.load<BK, BN>(k, n), acc);
   c.store(cast<bf16>(acc), m, n);
-});
-ir::Function golden() { return matmul<128, 192, 64>.trace(); }
+}, {.num_warps = 8});
+ir::Function golden() {
+  std::vector<ir::Parameter> facts = matmul<128, 192, 64>.signature();
+  for (ir::Parameter& parameter : facts) parameter.aligned = parameter.unit_stride = true;
+  return matmul<128, 192, 64>.trace(facts);
+}
 
 // The variable that the loop assigns is its one carried value; the hint is on the loop.
 // CHECK-LABEL: func @matmul(
@@ -27,3 +32,8 @@ ir::Function golden() { return matmul<128, 192, 64>.trace(); }
 // CHECK-NEXT: yield %[[OUT]]
 // CHECK: cast %[[ACC]] : tile<128x192xbf16>
 // CHECK: view_store %2,
+
+// A producer hands the offsets of the tile over, and what is known of them comes along.
+// PTX: wgmma.mma_async.sync.aligned.m64n192k16
+// PTX: st.global.v4.b32
+// PTX-NOT: st.global.b16

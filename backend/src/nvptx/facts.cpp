@@ -1,7 +1,9 @@
 #include "nvptx/facts.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <optional>
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"   // of an operation that is not listed nothing is known: always right
 
@@ -43,9 +45,17 @@ IndexFacts cast_facts(ElementType from, ElementType to, const IndexFacts& facts)
   return {1, facts.constancy, std::min(element_divisor(facts), std::int64_t{1} << std::min(bit_width(to) - 1, 20))};
 }
 
+/// What holds of a number that comes from one place or another.
+IndexFacts either(const IndexFacts& a, const IndexFacts& b) {
+  const std::int64_t run = std::gcd(a.run, b.run);
+  return {run, std::gcd(a.constancy, b.constancy), std::gcd(run_divisor(a, run), run_divisor(b, run))};
+}
+
+/// Values that a loop carries, a branch yields or one warp hands to another start with what is known of their first source; each
+/// round adds what the others say, until nothing changes any more.
 class Analysis {
  public:
-  explicit Analysis(const ir::Function& function) : function_(function), facts_(function.value_count()) {}
+  explicit Analysis(const ir::Function& function) : function_(function), facts_(function.value_count()), sources_(function.value_count()) {}
 
   std::vector<IndexFacts> run() {
     const auto& arguments = function_.block(function_.body()).arguments;
@@ -53,22 +63,95 @@ class Analysis {
       const ir::Parameter& parameter = function_.parameters[i];
       if (parameter.type.is_pointer() && parameter.aligned) facts_[arguments[i].index].divisor = 16 / byte_size(parameter.type.element);
     }
+    for (int round = 0; round < most_rounds; ++round) {
+      changed_ = false;
+      visit(function_.body());
+      if (!changed_) return std::move(facts_);
+    }
+    give_up_ = true;   // numbers that depend on each other in a long chain
     visit(function_.body());
     return std::move(facts_);
   }
 
  private:
+  static constexpr int most_rounds = 24;
+
   const IndexFacts& of(ir::Value value) const { return facts_[value.index]; }
 
+  /// `value` may be what `source` says.
+  void comes_from(ir::Value value, const IndexFacts& source) {
+    if (give_up_) {
+      facts_[value.index] = {};
+      return;
+    }
+    std::optional<IndexFacts>& known = sources_[value.index];
+    const IndexFacts next = known ? either(*known, source) : source;
+    if (known && next == *known) return;
+    known = facts_[value.index] = next;
+    changed_ = true;
+  }
+
+  void come_from(const std::vector<ir::Value>& values, const std::vector<ir::Value>& sources, std::size_t first_source) {
+    for (std::size_t i = 0; i < values.size(); ++i) comes_from(values[i], of(sources[first_source + i]));
+  }
+
+  void put(const ir::Operation& operation) {
+    std::vector<IndexFacts>& known = put_[operation.operands[0].index];
+    known.resize(operation.operands.size() - 2, {1, 1, most});
+    for (std::size_t i = 0; i < known.size(); ++i) {
+      const IndexFacts next = either(known[i], of(operation.operands[2 + i]));
+      changed_ = changed_ || next != known[i];
+      known[i] = next;
+    }
+  }
+
+  const std::vector<ir::Value>& last_operands(ir::BlockId block) const { return function_.operation(function_.block(block).operations.back()).operands; }
+
   void visit(ir::BlockId block) {
-    for (ir::OperationId id : function_.block(block).operations) {
-      const ir::Operation& operation = function_.operation(id);
-      if (operation.opcode == Opcode::for_) {
-        const ir::Value index = function_.block(operation.blocks[0]).arguments[0];
-        facts_[index.index].divisor = std::gcd(of(operation.operands[0]).divisor, of(operation.operands[2]).divisor);
-      }
+    for (ir::OperationId id : function_.block(block).operations) visit(function_.operation(id));
+  }
+
+  void visit(const ir::Operation& operation) {
+    auto visit_blocks = [&] {
       for (ir::BlockId inner : operation.blocks) visit(inner);
-      if (operation.results.size() == 1 && operation.blocks.empty()) facts_[operation.results[0].index] = result_facts(operation);
+    };
+    switch (operation.opcode) {
+      case Opcode::for_: {
+        const std::vector<ir::Value>& inside = function_.block(operation.blocks[0]).arguments;
+        facts_[inside[0].index].divisor = std::gcd(of(operation.operands[0]).divisor, of(operation.operands[2]).divisor);
+        const std::vector<ir::Value> carried(inside.begin() + 1, inside.end());
+        come_from(carried, operation.operands, 3);
+        visit_blocks();
+        come_from(carried, last_operands(operation.blocks[0]), 0);
+        for (std::size_t i = 0; i < carried.size(); ++i) comes_from(operation.results[i], of(carried[i]));
+        return;
+      }
+      case Opcode::while_: {
+        const ir::BlockId test = operation.blocks[0], body = operation.blocks[1];
+        const std::vector<ir::Value>& tested = function_.block(test).arguments;
+        come_from(tested, operation.operands, 0);
+        visit(test);
+        come_from(function_.block(body).arguments, last_operands(test), 1);
+        come_from(operation.results, last_operands(test), 1);
+        visit(body);
+        come_from(tested, last_operands(body), 0);
+        return;
+      }
+      case Opcode::if_:
+        visit_blocks();
+        for (ir::BlockId inner : operation.blocks) come_from(operation.results, last_operands(inner), 0);
+        return;
+      case Opcode::ring_put:
+        put(operation);
+        return;
+      case Opcode::ring_get: {
+        const auto put = put_.find(operation.operands[0].index);
+        for (std::size_t i = 0; put != put_.end() && i < operation.results.size(); ++i) comes_from(operation.results[i], put->second[i]);
+        return;
+      }
+      default:
+        visit_blocks();
+        if (operation.results.size() == 1 && operation.blocks.empty()) facts_[operation.results[0].index] = result_facts(operation);
     }
   }
 
@@ -138,6 +221,9 @@ class Analysis {
 
   const ir::Function& function_;
   std::vector<IndexFacts> facts_;
+  std::vector<std::optional<IndexFacts>> sources_;             // of values with several
+  std::map<std::uint32_t, std::vector<IndexFacts>> put_;       // into rings of scalars
+  bool changed_ = false, give_up_ = false;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ struct IndexFacts {
   std::int64_t run = 1;
   std::int64_t constancy = 1;
   std::int64_t divisor = 1;
+  bool operator==(const IndexFacts&) const = default;
 };
 
 /// Facts of every value of the function, by value index.

@@ -122,6 +122,8 @@ class ViewWindow {
   int run() const { return run_; }
   /// The whole tile is inside: one condition for all threads.
   llvm::Value* inside() const { return inside_; }
+  /// Where rows end at multiples of 16 bytes, so does what is inside: an access is inside or not, as its first element is.
+  bool ends_between_runs() const { return view_.sizes.size() >= 2; }
 
   /// Rows follow one another by adding the same few products of a stride: nothing per row is worth keeping over a loop.
   llvm::Value* address(int index) {
@@ -247,7 +249,7 @@ void lower_view_load(Lowering& l, const ir::Operation& operation) {
   };
   if (!window.inside()) l.of(result) = load_all(1, false);   // a view without axes
   else if (window.run() == 1) l.of(result) = load_all(1, true);
-  else l.of(result) = either(l, window.inside(), [&] { return load_all(window.run(), false); }, [&] { return load_all(1, true); });
+  else l.of(result) = either(l, window.inside(), [&] { return load_all(window.run(), false); }, [&] { return load_all(window.ends_between_runs() ? window.run() : 1, true); });
 }
 
 void lower_view_store(Lowering& l, const ir::Operation& operation) {
@@ -265,7 +267,7 @@ void lower_view_store(Lowering& l, const ir::Operation& operation) {
   };
   when(l, storing_thread(l, value), [&] {
     if (!window.inside()) store_all(1, false);
-    else if (window.run() == 1) store_all(1, true);
+    else if (window.run() == 1 || window.ends_between_runs()) store_all(window.run(), true);
     else either(l, window.inside(), [&] { return store_all(window.run(), false); }, [&] { return store_all(1, true); });
   });
 }
