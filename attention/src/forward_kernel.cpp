@@ -155,11 +155,17 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
       if (score) s = call(exact_math ? *score : quick_score, with({s * scale, batch, head, mod_rows, mod_columns(clamp_for_score)}, score_captures));
       else if (!scale_late) s = s * scale;
       AnyTile ragged = first_column + c.block_n > end_column;
-      AnyTile partial = listed ? AnyTile((entry & 1) != 0) : ragged;
+      auto hide = [&](const AnyTile& visible) { s = where(visible, s, -infinity); };
+      auto hide_ragged = [&] { if_(ragged, [&] { hide(columns < end_column); }); };
       if (listed && mask) {
-        if_(partial, [&] { s = where(call(*mask, with({batch, head, mod_rows, mod_columns(clamp_for_mask)}, mask_captures)), s, -infinity); });
+        AnyTile partial = (entry & 1) != 0;
+        if_(partial || ragged, [&] {                             // one branch that most tiles do not take
+          if_(partial, [&] { hide(call(*mask, with({batch, head, mod_rows, mod_columns(clamp_for_mask)}, mask_captures))); });
+          hide_ragged();
+        });
+      } else {
+        hide_ragged();
       }
-      if_(ragged, [&] { s = where(columns < end_column, s, -infinity); });
 
       // Online softmax. Weights are 2^(score - reference). The reference follows the largest score of its row, but only
       // once that has grown past it by `slack`: until then no weight exceeds 2^slack and nothing needs rescaling.

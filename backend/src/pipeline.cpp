@@ -15,6 +15,7 @@
 #include "passes/limit_tiles.hpp"
 #include "passes/loop_invariant.hpp"
 #include "passes/simplify_control.hpp"
+#include "passes/sink.hpp"
 #include "stages.hpp"
 
 namespace flextile {
@@ -33,6 +34,7 @@ constexpr Pass host_passes[] = {
     {"common_subexpressions", common_subexpressions},
     {"loop_invariant", loop_invariant},
     {"contract", contract},
+    {"sink", sink},
     {"dead_code", dead_code},
 };
 
@@ -42,6 +44,7 @@ constexpr Pass nvptx_passes[] = {
     {"common_subexpressions", common_subexpressions},
     {"loop_invariant", loop_invariant},
     {"contract", contract},
+    {"sink", sink},
     {"dead_code", dead_code},
     {"limit_tiles", limit_tiles, true},
     {"select_matmul", select_matmul, true},

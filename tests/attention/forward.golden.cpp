@@ -22,10 +22,12 @@ ir::Function golden() {
 // TILE: %[[V:[0-9]+]] = view_load %2, {{.*}} : tile<32x128xbf16>
 // TILE: %[[KT:[0-9]+]] = transpose %[[K]]
 // TILE: %[[S:[0-9]+]] = dot %[[Q]], %[[KT]],
-// TILE: %[[MASKED:[0-9]+]] = if {{.*}} : tile<128x32xf32>
-// TILE: yield %[[S]]
 // TILE: %[[SHOWN:[0-9]+]] = if {{.*}} : tile<128x32xf32>
+// TILE-NEXT: %[[MASKED:[0-9]+]] = if {{.*}} : tile<128x32xf32>
+// TILE: yield %[[S]]
+// TILE: if {{.*}} : tile<128x32xf32>
 // TILE: yield %[[MASKED]]
+// TILE: yield %[[S]]
 // TILE: reduce %[[SHOWN]] {axis = 1, kind = "max"} : tile<128xf32>
 // TILE: unlikely {{.*}} : tile<128xi1>
 // TILE: exp2 {{.*}} : tile<128x32xf32>

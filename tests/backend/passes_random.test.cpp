@@ -12,6 +12,7 @@
 #include "../../backend/src/passes/dead_code.hpp"
 #include "../../backend/src/passes/loop_invariant.hpp"
 #include "../../backend/src/passes/simplify_control.hpp"
+#include "../../backend/src/passes/sink.hpp"
 #include "support/interpreter.hpp"
 #include "support/random_program.hpp"
 
@@ -57,6 +58,7 @@ TEST_CASE("passes keep the numbers of random programs") {
     check_pass("simplify_control", backend::simplify_control, seed, function);
     check_pass("common_subexpressions", backend::common_subexpressions, seed, function);
     check_pass("loop_invariant", backend::loop_invariant, seed, function);
+    check_pass("sink", backend::sink, seed, function);
     check_pass("dead_code", backend::dead_code, seed, function);
   }
 }
@@ -66,6 +68,7 @@ TEST_CASE("passes alone keep the numbers, and have nothing to do a second time")
                                                      {"simplify_control", backend::simplify_control},
                                                      {"common_subexpressions", backend::common_subexpressions},
                                                      {"loop_invariant", backend::loop_invariant},
+                                                     {"sink", backend::sink},
                                                      {"dead_code", backend::dead_code}};
   for (const auto& [name, pass] : passes) {
     for (unsigned seed = 1000; seed < 1100; ++seed) {

@@ -12,6 +12,7 @@
 #include "../../backend/src/passes/dead_code.hpp"
 #include "../../backend/src/passes/loop_invariant.hpp"
 #include "../../backend/src/passes/simplify_control.hpp"
+#include "../../backend/src/passes/sink.hpp"
 
 using namespace flextile;
 using ir::Opcode;
@@ -301,4 +302,52 @@ TEST_CASE("contract: within one expression, for f32 and f64") {
   CHECK_FALSE(contains(text_of(3, 3, false, ElementType::bf16), "fma"));
   CHECK_FALSE(contains(text_of(3, 4, false, ElementType::f32), "fma"));
   CHECK_FALSE(contains(text_of(3, 3, true, ElementType::f32), "fma"));
+}
+
+TEST_CASE("sink: what branches alone use goes into them, not into loops, and not past another use") {
+  auto branch = [](Kernel& kernel, auto&& inside) {
+    const ir::OperationId id = kernel.builder.if_else(kernel.builder.binary(Opcode::lt, kernel.i, kernel.integer(3)), {});
+    const ir::BlockId outer = kernel.builder.insertion_block();
+    for (int side = 0; side < 2; ++side) {
+      kernel.builder.set_insertion_block(kernel.function.operation(id).blocks[static_cast<std::size_t>(side)]);
+      inside(side == 0);
+      kernel.builder.yield({});
+    }
+    kernel.builder.set_insertion_block(outer);
+  };
+  const auto first_if = [](const std::string& text) { return text.find(" if "); };
+  {   // a chain, used in two branches: a copy in each, none in front of them
+    Kernel kernel;
+    const Value sum = kernel.builder.binary(Opcode::add, kernel.i, kernel.integer(7)), product = kernel.builder.binary(Opcode::mul, sum, sum);
+    for (int twice = 0; twice < 2; ++twice) branch(kernel, [&](bool then) { if (then) kernel.keep(product); });
+    const std::string text = kernel.after(backend::sink);
+    CHECK(count(text, "= mul ") == 2);
+    CHECK(count(text, "= add ") == 2);
+    CHECK(text.find("= add ") > first_if(text));
+  }
+  {   // also needed behind the branch
+    Kernel kernel;
+    const Value sum = kernel.builder.binary(Opcode::add, kernel.i, kernel.integer(7));
+    branch(kernel, [&](bool then) { if (then) kernel.keep(sum); });
+    kernel.keep(sum);
+    const std::string text = kernel.after(backend::sink);
+    CHECK(count(text, "= add ") == 1);
+    CHECK(text.find("= add ") < first_if(text));
+  }
+  {   // a loop in the branch: in front of the loop, once
+    Kernel kernel;
+    const Value sum = kernel.builder.binary(Opcode::add, kernel.i, kernel.integer(7));
+    branch(kernel, [&](bool then) {
+      if (!then) return;
+      const ir::BlockId inside = kernel.builder.insertion_block();
+      const ir::OperationId loop = kernel.builder.for_loop(kernel.zero(), kernel.i, kernel.integer(1), {});
+      kernel.builder.set_insertion_block(kernel.function.operation(loop).blocks[0]);
+      kernel.keep(sum);
+      kernel.builder.yield({});
+      kernel.builder.set_insertion_block(inside);
+    });
+    const std::string text = kernel.after(backend::sink);
+    CHECK(count(text, "= add ") == 1);
+    CHECK(text.find("= add ") < first_if(text));
+  }
 }

@@ -34,6 +34,7 @@ ir::Function golden() {
 // CHECK: view_store %2,
 
 // A producer hands the offsets of the tile over, and what is known of them comes along.
-// PTX: wgmma.mma_async.sync.aligned.m64n192k16
+// PTX: .entry matmul
+// PTX-NOT: st.global.b16
 // PTX: st.global.v4.b32
 // PTX-NOT: st.global.b16
