@@ -84,6 +84,7 @@ std::vector<ir::Parameter> ForwardKernel::signature() const {
 ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const {
   const AttentionConfig& c = config;
   const bool exact_rows = c.row_step == c.block_m && (!listed || c.row_parts * c.row_step == shape.q_block);
+  const bool exact_columns = !listed || (c.column_step == c.block_n && c.column_parts * c.column_step == shape.kv_block);   // steps have no padding
   // Exponentials are taken in base 2, and the factor for that in the multiply-add that subtracts the reference: log2(e) alone
   // behind a score mod, with the scale where there is none and the scale keeps the order of the scores.
   const Precision precision = tf32 ? Precision::tf32 : Precision::ieee;
@@ -142,8 +143,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
       AnyTile entry = listed ? AnyTile(load(entries + (start + step / c.column_parts))) : AnyTile(step);
       AnyTile tile_column = listed ? AnyTile((entry >> 1) * shape.kv_block) : AnyTile(step * c.block_n);
       AnyTile first_column = listed ? AnyTile(tile_column + step % c.column_parts * c.column_step) : tile_column;
-      AnyTile end_of_step = first_column + c.column_step;
-      AnyTile end_column = listed ? AnyTile(min(min(end_of_step, tile_column + shape.kv_block), kv_len)) : kv_len;
+      AnyTile end_column = exact_columns ? kv_len : AnyTile(min(min(first_column + c.column_step, tile_column + shape.kv_block), kv_len));
 
       AnyTile k = load(key, {kv_batch, kv_head, first_column, 0}, {c.block_n, c.padded_dim});
       AnyTile v = load(value, {kv_batch, kv_head, first_column, 0}, {c.block_n, c.padded_value_dim});
@@ -154,7 +154,8 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
       auto mod_columns = [&](bool clamped) { return clamped ? AnyTile(min(columns, kv_len - 1)) : columns; };
       if (score) s = call(exact_math ? *score : quick_score, with({s * scale, batch, head, mod_rows, mod_columns(clamp_for_score)}, score_captures));
       else if (!scale_late) s = s * scale;
-      AnyTile ragged = first_column + c.block_n > end_column;
+      AnyTile ragged = listed && exact_columns && c.column_parts == 1 ? AnyTile(entry >= kv_len / c.block_n * 2)   // whole tiles have smaller numbers
+                                                                      : AnyTile(first_column + c.block_n > end_column);
       auto hide = [&](const AnyTile& visible) { s = where(visible, s, -infinity); };
       auto hide_ragged = [&] { if_(ragged, [&] { hide(columns < end_column); }); };
       if (listed && mask) {

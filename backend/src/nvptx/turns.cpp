@@ -1,5 +1,6 @@
 #include "nvptx/turns.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
@@ -106,6 +107,17 @@ Counter* counter_of(Lowering& l, ir::Value root, int stages, std::int64_t shift)
   return nullptr;
 }
 
+/// A ring counts in it, and turns are never negative.
+bool is_turn(const Lowering& l, const Shifted& number) {
+  for (std::uint32_t i = 0; i < l.f.operation_count(); ++i) {
+    const ir::Operation& operation = l.f.operation({i});
+    if (operation.opcode != Opcode::ring_wait) continue;
+    const Shifted turn = without_constants(l, operation.operands[1]);
+    if (turn.root == number.root && turn.offset == number.offset) return true;
+  }
+  return false;
+}
+
 std::int64_t floored_remainder(std::int64_t value, std::int64_t divisor) { return (value % divisor + divisor) % divisor; }
 
 }  // namespace
@@ -129,6 +141,7 @@ Value* counted_remainder(Lowering& l, const ir::Operation& operation) {
   const std::int64_t shift = floored_remainder(shifted.offset, *divisor);
   const Counter* counter = counter_of(l, shifted.root, static_cast<int>(*divisor), shift);
   if (!counter) return nullptr;
+  if (is_turn(l, shifted)) return counter->stage;
   const auto* start = llvm::dyn_cast<llvm::ConstantInt>(counter->start);   // of root + shift; a negative number has another remainder
   return start && start->getSExtValue() - shift + shifted.offset >= 0 ? counter->stage : nullptr;
 }
@@ -141,6 +154,14 @@ void close_loop(Lowering& l, llvm::BasicBlock* latch) {
   llvm::IRBuilder<>::InsertPointGuard guard(l.b);
   l.b.SetInsertPoint(latch->getTerminator());
   for (const Counter& counter : loop.counters) {
+    const auto ahead = std::find_if(loop.counters.begin(), loop.counters.end(), [&](const Counter& other) {
+      return other.root == counter.root && other.stages == counter.stages && other.shift == counter.shift + 1;
+    });
+    if (ahead != loop.counters.end()) {   // it is already where this one comes to
+      counter.stage->addIncoming(ahead->stage, latch);
+      counter.parity->addIncoming(ahead->parity, latch);
+      continue;
+    }
     Value* next = l.b.CreateAdd(counter.stage, l.b.getInt32(1));
     Value* wraps = l.b.CreateICmpEQ(next, l.b.getInt32(counter.stages));
     counter.stage->addIncoming(l.b.CreateSelect(wraps, l.b.getInt32(0), next), latch);

@@ -19,6 +19,8 @@ using ir::AttributeName;
 
 constexpr const char* upper_word = "0x40000040";   // groups of 1,024 bytes, a swizzle of 128 bytes
 
+llvm::Value* warpgroup(Lowering& l) { return l.b.CreateLShr(l.warp, l.b.getInt32(2)); }
+
 /// The low word of an operand's descriptor, and how it moves.
 struct Descriptor {
   llvm::Value* low = nullptr;
@@ -29,14 +31,21 @@ struct Descriptor {
   int at(int k) const { return transposed ? 128 * k : k / 4 * panel_units + k % 4 * 2; }
 };
 
-/// The operand from `row` on, which lies in a panel's rows.
-Descriptor descriptor(Lowering& l, const FragmentSource& source, llvm::Value* row) {
+/// The operand from a row on, which lies in a panel's rows: `rows` for each warpgroup before this one, and `first`. Stages are whole 16-byte units apart and shared memory ends far below
+/// 2^18: the stage's distance is added to the first one's descriptor, which is known in front of all loops.
+Descriptor descriptor(Lowering& l, const FragmentSource& source, int rows, int first) {
   const SharedShape shape = shared_shape(l.f, source.load->operands[0]);
-  llvm::Value* bytes = stage_bytes(l, shape, source.load->operands[1]);
-  if (row) bytes = l.b.CreateAdd(bytes, l.b.CreateMul(row, l.b.getInt32(shape.pitch)));
-  llvm::Value* address = l.b.CreatePtrToInt(shared_address(l, shape.base, bytes), l.b.getInt32Ty());
-  Descriptor result{l.b.CreateLShr(l.b.CreateAnd(address, l.b.getInt32(0x3ffff)), l.b.getInt32(4)), shape.panel_bytes / 16, source.transposed};
-  if (source.transposed) result.low = l.b.CreateOr(result.low, l.b.getInt32(result.panel_units << 16));
+  Descriptor result{nullptr, shape.panel_bytes / 16, source.transposed};
+  {
+    HoistedTo front(l, {});
+    llvm::Value* row = l.b.CreateAdd(l.b.CreateMul(warpgroup(l), l.b.getInt32(rows)), l.b.getInt32(first));
+    llvm::Value* bytes = l.b.CreateMul(row, l.b.getInt32(shape.pitch));
+    llvm::Value* address = l.b.CreatePtrToInt(shared_address(l, shape.base, bytes), l.b.getInt32Ty());
+    result.low = l.b.CreateLShr(l.b.CreateAnd(address, l.b.getInt32(0x3ffff)), l.b.getInt32(4));
+    if (source.transposed) result.low = l.b.CreateOr(result.low, l.b.getInt32(result.panel_units << 16));
+  }
+  llvm::Value* stage = l.scalar(source.load->operands[1]);
+  result.low = l.b.CreateAdd(result.low, l.b.CreateMul(stage, l.b.getInt32(shape.stage_bytes / 16)));
   return result;
 }
 
@@ -72,16 +81,13 @@ void lower_wgmma(Lowering& l, const ir::Operation& operation) {
   const ir::Type& left_type = l.type(operation.operands[0]);
   const int columns = type.extents[1], steps = left_type.extents[1] / 16, blocks = type.extents[0] / (16 * l.f.num_warps);
   const FragmentSource left = fragment_source(l.f, operation, 0), right = fragment_source(l.f, operation, 1);
-  const Descriptor b = descriptor(l, right, nullptr);
+  const Descriptor b = descriptor(l, right, 0, 0);
   const Registers words = left.load ? Registers{} : packed_words(l, l.of(operation.operands[0]));
   const std::string kind(name(left_type.element));
   Registers sums = l.of(operation.operands[2]);
   const int count = columns / 2;
   const bool fresh = is_zero(l.f, operation.operands[2]);     // then the first step ignores what is in the registers
-  llvm::Value* group = l.b.CreateLShr(l.warp, l.b.getInt32(2));
   for (int block = 0; block < blocks; ++block) {
-    // A warpgroup holds 64 neighbouring rows per block; its blocks follow one another.
-    llvm::Value* row = l.b.CreateAdd(l.b.CreateMul(group, l.b.getInt32(64 * blocks)), l.b.getInt32(64 * block));
     Registers arguments;
     std::string constraints;
     for (int i = 0; i < count; ++i) constraints += "=f,";
@@ -94,7 +100,7 @@ void lower_wgmma(Lowering& l, const ir::Operation& operation) {
     const int first_a = next;
     Descriptor a;
     if (left.load) {
-      a = descriptor(l, left, row);
+      a = descriptor(l, left, 64 * blocks, 64 * block);   // a warpgroup holds 64 neighbouring rows per block; its blocks follow one another
       arguments.push_back(a.low);
       constraints += "r,";
       ++next;
@@ -131,16 +137,22 @@ void lower_wgmma(Lowering& l, const ir::Operation& operation) {
 void lower_turn(Lowering& l, const ir::Operation& operation) {
   const std::string_view kind = operation.attributes.string(AttributeName::kind);
   const int groups = l.f.num_warps / 4;
-  llvm::Value* group = l.b.CreateLShr(l.warp, l.b.getInt32(2));
   const std::string threads = std::to_string(2 * 4 * lanes_per_warp);   // of the one that waits and the one that arrives
   auto wait = [&](llvm::Value* number) { assembly(l, l.b.getVoidTy(), "bar.sync $0, " + threads + ";", "r", {number}, true); };
   auto arrive = [&](llvm::Value* number) { assembly(l, l.b.getVoidTy(), "bar.arrive $0, " + threads + ";", "r", {number}, true); };
-  llvm::Value* last = l.b.CreateICmpEQ(group, l.b.getInt32(groups - 1));
-  if (kind == "take") return wait(l.b.CreateAdd(group, l.b.getInt32(1)));
-  if (kind == "pass") return arrive(l.b.CreateSelect(last, l.b.getInt32(1), l.b.CreateAdd(group, l.b.getInt32(2))));
+  llvm::Value *last = nullptr, *own = nullptr, *next = nullptr;
+  {
+    HoistedTo front(l, {});
+    llvm::Value* group = warpgroup(l);
+    last = l.b.CreateICmpEQ(group, l.b.getInt32(groups - 1));
+    own = l.b.CreateAdd(group, l.b.getInt32(1));
+    next = l.b.CreateSelect(last, l.b.getInt32(1), l.b.CreateAdd(group, l.b.getInt32(2)));
+  }
+  if (kind == "take") return wait(own);
+  if (kind == "pass") return arrive(next);
   // Opening arrives on behalf of a turn before the first; closing takes up the one after the last.
   if (kind == "open") when(l, last, [&] { arrive(l.b.getInt32(1)); });
-  else when(l, l.b.CreateICmpEQ(group, l.b.getInt32(0)), [&] { wait(l.b.getInt32(1)); });
+  else when(l, l.b.CreateICmpEQ(own, l.b.getInt32(1)), [&] { wait(l.b.getInt32(1)); });
 }
 
 /// Passes the sums through, so that nobody reads them earlier.
