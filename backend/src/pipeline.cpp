@@ -77,7 +77,7 @@ template <class Step> auto guarded(std::string_view name, bool may_refuse, const
   }
 }
 
-/// One stage less in the loop that wants most; false where none has a stage to spare.
+/// Less shared memory for the loop that wants most stages: first without early tiles, then a stage less. False where none has any to spare.
 bool take_a_stage(ir::Function& function) {
   ir::Operation* most = nullptr;
   std::int64_t stages = 1;
@@ -86,8 +86,10 @@ bool take_a_stage(ir::Function& function) {
     const std::int64_t wanted = operation.opcode == ir::Opcode::for_ ? operation.attributes.integer(ir::AttributeName::stages, 1) : 1;
     if (wanted > stages) most = &operation, stages = wanted;
   }
-  if (most) most->attributes.set(ir::AttributeName::stages, stages - 1);
-  return most != nullptr;
+  if (!most) return false;
+  if (most->attributes.integer(ir::AttributeName::early_tiles, 1) != 0) most->attributes.set(ir::AttributeName::early_tiles, std::int64_t{0});
+  else most->attributes.set(ir::AttributeName::stages, stages - 1);
+  return true;
 }
 
 ir::Function run_passes(const ir::Function& traced, const Target& target, Stages& stages) {

@@ -170,6 +170,22 @@ template <int kind> bool drop_turn(Mutator& m, std::size_t number) {
   m.drop(site);
   return true;
 }
+/// A warpgroup may begin a program and open turns while another still closes those of the program before.
+inline bool turns_of_each_program(Mutator& m, std::size_t number) {
+  auto turns = [&](const char* kind) {
+    return m.all([&](const Operation& each) { return each.opcode == Opcode::turn && each.attributes.string(AttributeName::kind) == kind; });
+  };
+  Site open, close;
+  if (!pick(turns("open"), number, open) || !pick(turns("close"), number, close)) return false;
+  const Operation& loop = m.operation({open.block, open.at + 1});
+  if (loop.attributes.integer(AttributeName::programs) == 0) return false;
+  const ir::BlockId body = loop.blocks.back();
+  m.drop(close);
+  m.drop(open);
+  m.insert({body, 0}, {Opcode::turn, {}, {}, {}, {{AttributeName::kind, std::string("open")}}, {}}, {});
+  m.insert({body, m.f.block(body).operations.size() - 1}, {Opcode::turn, {}, {}, {}, {{AttributeName::kind, std::string("close")}}, {}}, {});
+  return true;
+}
 inline bool pass_for_take(Mutator& m, std::size_t number) {
   Site site;
   if (!pick(m.all([](const Operation& each) { return each.opcode == Opcode::turn && each.attributes.string(AttributeName::kind) == "take"; }), number, site)) return false;

@@ -79,6 +79,7 @@ inline const std::vector<Fault>& all_faults() {
       {"drop a barrier that stands before an operation", ordered, drop_barrier_before},
       {"drop a product_wait", products, drop_sum_wait},
       {"drop turn open", taking, drop_turn<0>},
+      {"open turns in each program", {"may still be closing"}, turns_of_each_program},
       {"drop turn take", taking, drop_turn<1>},
       {"drop turn pass", taking, drop_turn<2>},
       {"drop turn close", taking, drop_turn<3>},

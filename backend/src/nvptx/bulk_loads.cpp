@@ -93,6 +93,8 @@ class BulkLoads : ResidentPrograms {
     stages_ = std::min(stages_, (free_bytes_ - single) / stage);
     if (stages_ < 2) return "two stages take " + std::to_string(single + 2 * stage) + " bytes of shared memory, " + std::to_string(free_bytes_) + " are left";
     free_bytes_ -= single + stages_ * stage;
+    const bool may_be_early = loop.attributes.integer(AttributeName::early_tiles, 1) != 0;
+    early_stages_ = may_be_early && free_bytes_ >= single + alignment ? 2 : 1;
     return "";
   }
 
@@ -197,14 +199,14 @@ class BulkLoads : ResidentPrograms {
   void transform(OperationId loop_id) {
     const Operation loop = f_.operation(loop_id);
     Order before;
-    allocate_all(before);
+    allocate_all(before, 1);
     start(before, loop);
     insert_before(loop_id, f_.body(), before);
     for (const Copied& copied : single_) {
       Order zero;
       const Value turn = number(zero, f_.body(), 0);
       insert_before(loop_id, f_.body(), zero);
-      read_single(copied, loop_id, f_.body(), turn);
+      read_single(copied, loop_id, f_.body(), turn, 1);
     }
     const Value index = f_.block(loop.blocks[0]).arguments[0];
     Order order;
@@ -212,8 +214,8 @@ class BulkLoads : ResidentPrograms {
     read_rings(loop, order, turn, [&](const Copied& ring) { return refill(ring, loop, index, turn); });
   }
 
-  void allocate_all(Order& order) {
-    for (Copied& copied : single_) allocate(order, copied, 1);
+  void allocate_all(Order& order, std::int64_t single_stages) {
+    for (Copied& copied : single_) allocate(order, copied, single_stages);
     for (Copied& copied : rings_) allocate(order, copied, stages_);
   }
 
@@ -244,10 +246,10 @@ class BulkLoads : ResidentPrograms {
     emit(order, f_.body(), {Opcode::ring_start, buffers(), {}, {block}, {}, location_}, {});
   }
 
-  void read_single(const Copied& copied, OperationId loop_id, BlockId block, Value turn) {
+  void read_single(const Copied& copied, OperationId loop_id, BlockId block, Value turn, std::int64_t stages) {
     Order wait;
     ring_operation(wait, block, Opcode::ring_wait, copied, turn);
-    const Value stage = number(wait, block, 0);
+    const Value stage = stages == 1 ? number(wait, block, 0) : arithmetic(wait, block, Opcode::rem, turn, number(wait, block, stages));
     insert_before(loop_id, block, wait);
     read_at_uses(copied.load, copied.buffer, stage);
     remove(copied.load);
@@ -324,7 +326,7 @@ class BulkLoads : ResidentPrograms {
     Order outside;
     const std::vector<Value> of_scalars = share(outside);
     const Operation loop = f_.operation(loop_id);
-    allocate_all(outside);
+    allocate_all(outside, early_stages_);
     std::vector<Value> rings = buffers();
     rings.insert(rings.end(), of_scalars.begin(), of_scalars.end());
     emit(outside, f_.body(), {Opcode::ring_start, std::move(rings), {}, {empty_block()}, {}, location_}, {});
@@ -343,7 +345,7 @@ class BulkLoads : ResidentPrograms {
 
     OperationId last_work = loop_id;
     for (const Copied& copied : single_) {
-      read_single(copied, loop_id, consumer_.body, consumer_.round);
+      read_single(copied, loop_id, consumer_.body, consumer_.round, early_stages_);
       Order release;
       ring_operation(release, consumer_.body, Opcode::ring_release, copied, consumer_.round, {empty_block()});
       insert_after(loop_id, consumer_.body, release);
@@ -435,6 +437,7 @@ class BulkLoads : ResidentPrograms {
   std::int64_t free_bytes_;
   std::int64_t stride_ = 1;
   std::int64_t stages_ = 2;
+  std::int64_t early_stages_ = 1;   // of tiles from in front of the loop, where programs stay: with 2 the next program's come while this one's are read
   std::vector<Copied> rings_;
   std::vector<Copied> single_;   // read once, before the loop
 };

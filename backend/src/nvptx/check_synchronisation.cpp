@@ -29,8 +29,9 @@
 //   products      wgmma read their operands from their start until a product_wait leaves fewer newer batches pending. Until
 //   (dot {async}, then no byte that they read is written or released, no register that they read takes another value, and
 //    product_wait) their sums go nowhere but into a wait, a loop's next iteration or the next product.
-//   turns         Opened, then taken and passed any number of times, then closed. Who holds the turn waits for nobody who
-//   (turn)        waits for it: at no barrier of all threads, and for no copy that needs another's release of this turn.
+//   turns         Opened, then taken and passed any number of times, then closed; opened again only behind a barrier of all
+//   (turn)        threads. Who holds the turn waits for nobody who waits for it: at no barrier of all threads, and for no copy
+//                 that needs another's release of this turn.
 //
 // At the end of the kernel nothing is under way. Bytes are told apart by their offsets alone, so buffers and scratch space
 // that share bytes meet the same rules; a ring gives its bytes up once all that was started has landed.

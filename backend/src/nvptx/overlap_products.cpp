@@ -58,6 +58,7 @@ class Overlap : ProductLoops {
   void visit(BlockId block) {
     for (OperationId id : std::vector<OperationId>(f_.block(block).operations)) {
       const Operation& operation = f_.operation(id);
+      if (operation.attributes.integer(AttributeName::programs) != 0) programs_ = {block, id};
       if (operation.opcode == Opcode::roles || operation.attributes.integer(AttributeName::programs) != 0) visit(BlockId(operation.blocks.back()));
       if (operation.opcode != Opcode::for_) continue;
       outer_ = block;
@@ -352,12 +353,13 @@ class Overlap : ProductLoops {
 
     std::vector<Value> operands{arithmetic(some, Opcode::add, lower, number(some, stride)), upper, step};
     operands.insert(operands.end(), initial.begin(), initial.end());
-    if (in_turn) turn(some, "open");
+    if (in_turn && !programs_.loop) turn(some, "open");
     const OperationId rest = f_.append(some, {Opcode::for_, std::move(operands), {}, {body}, loop.attributes, location_}, types);
     std::vector<Value> results = f_.operation(rest).results;
     for (std::size_t i = 0; i < results.size(); ++i) keep_layout(like[i], results[i]);
 
-    if (in_turn) turn(some, "close");
+    if (in_turn && !programs_.loop) turn(some, "close");
+    if (in_turn && programs_.loop) take_turns_over_programs();
 
     // The last second product.
     const Value last_one = last_index(some, loop);
@@ -379,6 +381,17 @@ class Overlap : ProductLoops {
     for (OperationId id : done) copy(id, nothing, same);
     f_.append(nothing, {Opcode::yield, {loop.operands.begin() + 3, loop.operands.end()}, {}, {}, {}, location_}, {});
     replace(loop_id, loop, some, nothing);
+  }
+
+  /// A warpgroup may begin its next program while another is in this one: turns go on from program to program.
+  void take_turns_over_programs() {
+    auto& operations = f_.block(programs_.block).operations;
+    for (const char* kind : {"open", "close"}) {
+      turn(programs_.block, kind);
+      const OperationId made = operations.back();
+      operations.pop_back();
+      operations.insert(std::find(operations.begin(), operations.end(), programs_.loop) + (kind[0] == 'o' ? 0 : 1), made);
+    }
   }
 
   /// Releases of what only the loop's first products read: they need not wait for the last second product.
@@ -408,6 +421,10 @@ class Overlap : ProductLoops {
     branch.attributes = {};
   }
 
+  struct {
+    BlockId block;
+    OperationId loop;
+  } programs_;                                 // the loop over programs, where they stay on the device
   OperationId first_, second_;
   std::size_t slot_ = 0;                       // of the sum among the carried values
   Value index_;

@@ -208,6 +208,8 @@ void SynchronisationRules::visit_turn(OperationId id, State& state) const {
     fail(id, std::string(kind) + ": turns to start products are " + now + " here, and must be " + (wanted == Turns::closed ? "closed" : wanted == Turns::open ? "open" : "taken") +
                  ": each is taken and passed once on every path, between open and close");
   }
+  if (kind == "open" && state.closing) fail(id, "opens turns to start products while a warpgroup may still be closing the last ones: no barrier of all threads lies between");
+  if (kind == "close") state.closing = true;
   state.turns = kind == "open" || kind == "pass" ? Turns::open : kind == "take" ? Turns::ours : Turns::closed;
   for (Ring& ring : state.rings) ring.released_at_take = kind == "take" ? ring.released : Affine{};
 }

@@ -139,6 +139,7 @@ void SynchronisationRules::barrier(OperationId id, State& state) {
   if (state.turns == Turns::ours) fail(id, "is a barrier of all threads while a warpgroup holds the turn: the others wait for the turn, not at the barrier");
   state.reads.clear();
   state.writes.clear();
+  state.closing = false;
 }
 
 void SynchronisationRules::visit(OperationId id, State& state) {

@@ -63,6 +63,7 @@ void State::merge(const State& other) {
   for (const Access& access : other.writes) add(writes, access);
   for (const Copy& copy : other.copies) add(copy);
   for (const Product& product : other.products) add(product);
+  closing = closing || other.closing;
   std::erase_if(filled, [&](const Copy& copy) { return std::none_of(other.filled.begin(), other.filled.end(), [&](const Copy& each) { return same_target(copy, each); }); });
 }
 
@@ -72,7 +73,7 @@ bool State::includes(const State& other) const {
   };
   auto copy_in = [](const Copy& one, const Copy& each) { return one.newer <= each.newer && covers(one.to, each.to) && (!one.guarded || (each.guarded && one.guard == each.guard)); };
   auto product_in = [&](const Product& one, const Product& each) { return one.dot == each.dot && one.newer <= each.newer && all_in(each.reads, one.reads, covers); };
-  return same_rings(other) && all_in(other.reads, reads, covers) && all_in(other.writes, writes, covers) && all_in(other.copies, copies, copy_in) &&
+  return same_rings(other) && (closing || !other.closing) && all_in(other.reads, reads, covers) && all_in(other.writes, writes, covers) && all_in(other.copies, copies, copy_in) &&
          all_in(other.products, products, product_in) && all_in(filled, other.filled, same_target);
 }
 
@@ -103,7 +104,7 @@ bool State::changed_since(const State& earlier, std::vector<std::int64_t>& steps
   });
   now.facts.clear(), then.facts.clear();
   return known && now.reads == then.reads && now.writes == then.writes && now.copies == then.copies && now.products == then.products && now.filled == then.filled &&
-         now.same_rings(then);
+         now.closing == then.closing && now.same_rings(then);
 }
 
 State State::moved(const std::vector<std::int64_t>& steps, const Affine& count) const {

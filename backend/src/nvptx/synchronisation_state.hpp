@@ -69,6 +69,7 @@ struct State {
   std::vector<Copy> filled{};              // stages that hold a tile
   std::vector<Ring> rings{};
   Turns turns = Turns::closed;
+  bool closing = false;                    // some warpgroup may not have closed its turns yet
 
   void add(std::vector<Access>& list, const Access& access);
   void add(const Copy& copy);
