@@ -1,6 +1,7 @@
 #include <flextile/attention/attention_config.hpp>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace flextile {
 namespace {
@@ -27,7 +28,13 @@ bool multiplies_in_warpgroups(const AttentionShape& shape, const Target& target)
   return target.sm == 90 && target.arch_specific && shape.element != ElementType::f32 && shape.dim % 8 == 0 && shape.value_dim % 8 == 0;
 }
 
-Limits limits_of(const AttentionShape& shape, const Target& target) {
+/// Blocks of 192 rows compute hardly more rows that do not exist than blocks of 128 would: 12 % more at 1,024 rows is too many.
+bool suits_wide_blocks(std::int64_t q_len) {
+  auto computed = [&](std::int64_t block) { return (q_len + block - 1) / block * block; };
+  return computed(192) * 100 <= computed(128) * 106;
+}
+
+Limits limits_of(const AttentionShape& shape, const Target& target, std::int64_t q_len) {
   const int dim = std::max(shape.dim, shape.value_dim);
   if (!target.is_gpu()) return dim > 128 ? Limits{64, 64, 1, 1} : Limits{128, 128, 1, 1};
   if (shape.element == ElementType::f32) return dim > 128 ? Limits{32, 32, 8, 2} : dim > 64 ? Limits{64, 32, 8, 2} : Limits{64, 32, 4, 2};
@@ -36,7 +43,8 @@ Limits limits_of(const AttentionShape& shape, const Target& target) {
     // Three warpgroups of 64 rows keep the matrix units busier than two, where the rows of a block can be shared out so.
     // Narrow steps leave registers for both products at once.
     // (96 columns at head dim 64 where a mask takes registers, too.)
-    if (dim <= 128 && shape.q_block % 192 == 0) return dim > 64 ? Limits{192, 80, 12, 3} : Limits{192, shape.q_block ? 96 : 128, 12, 3};
+    const bool wide = shape.q_block == 0 ? suits_wide_blocks(q_len) : shape.q_block % 192 == 0;
+    if (dim <= 128 && wide) return dim > 64 ? Limits{192, 80, 12, 3} : Limits{192, shape.q_block ? 96 : 128, 12, 3};
     return dim > 128 ? Limits{128, 80, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 128, 8, 3};
   }
   // Without warpgroups, four warps of 32 rows read each key and value tile half as often as eight
@@ -47,8 +55,8 @@ Limits limits_of(const AttentionShape& shape, const Target& target) {
 
 }  // namespace
 
-AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m, int block_n, int num_warps) {
-  Limits limits = limits_of(shape, target);
+AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m, int block_n, int num_warps, std::int64_t q_len) {
+  Limits limits = limits_of(shape, target, q_len);
   if (num_warps > 0) limits.num_warps = num_warps;
   if (block_m > 0) limits.block_m = round_up(block_m, 16);
   if (block_n > 0) limits.block_n = round_up(block_n, 16);
@@ -70,7 +78,8 @@ AttentionConfig choose_config(const AttentionShape& shape, const Target& target,
   return config;
 }
 
-MaskBlock best_mask_block(ElementType element, int dim, const Target& target) {
+MaskBlock best_mask_block(ElementType element, int dim, const Target& target, std::int64_t q_len) {
+  if (dim <= 128 && !suits_wide_blocks(q_len)) return {};
   if (!multiplies_in_warpgroups({.element = element, .dim = dim, .value_dim = dim}, target)) return {};
   return dim <= 64 ? MaskBlock{192, 96} : dim <= 128 ? MaskBlock{192, 80} : MaskBlock{128, 80};
 }

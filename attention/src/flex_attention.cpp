@@ -25,13 +25,13 @@ void check_range(const char* option, int value, int lo, int hi) {
     refuse("flex_attention", std::string(option) + " is " + text(value) + ": it must be from " + text(lo) + " to " + text(hi) + ", or 0 for the library's choice");
 }
 
-AttentionConfig configure(const AttentionShape& shape, const Target& target, const Schedule& wish) {
+AttentionConfig configure(const AttentionShape& shape, std::int64_t q_len, const Target& target, const Schedule& wish) {
   check_range("block_m", wish.block_m, 16, 256);
   check_range("block_n", wish.block_n, 16, 256);
   check_range("stages", wish.stages, 1, 8);
   if (wish.num_warps && wish.num_warps != 1 && wish.num_warps != 2 && wish.num_warps != 4 && wish.num_warps != 8 && wish.num_warps != 12 && wish.num_warps != 16)
     refuse("flex_attention", "num_warps is " + text(wish.num_warps) + ": it must be 1, 2, 4, 8, 12 or 16, or 0 for the library's choice");
-  AttentionConfig config = choose_config(shape, target, wish.block_m, wish.block_n, wish.num_warps);
+  AttentionConfig config = choose_config(shape, target, wish.block_m, wish.block_n, wish.num_warps, q_len);
   if (wish.stages) config.stages = wish.stages;
   return config;
 }
@@ -53,7 +53,7 @@ const KernelFamily& family_of(const ForwardKernel& kernel) {
 ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& options, const Target& target) {
   ForwardKernel kernel;
   kernel.shape = {p.query.element, static_cast<int>(p.dim), static_cast<int>(p.value_dim), p.mask ? p.mask->q_block() : 0, p.mask ? p.mask->kv_block() : 0};
-  kernel.config = configure(kernel.shape, target, {options.block_m, options.block_n, options.num_warps, options.stages});
+  kernel.config = configure(kernel.shape, p.q_len, target, {options.block_m, options.block_n, options.num_warps, options.stages});
   kernel.score = p.score ? p.score->fragment : nullptr;
   kernel.mask = p.mask ? p.mask->mod().fragment : nullptr;
   kernel.listed = p.mask != nullptr;
@@ -146,7 +146,7 @@ ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const At
     refuse("compile_flex_attention", "element is " + std::string(name(options.element)) + ": it must be f32, f16 or bf16");
   ForwardKernel kernel;
   kernel.shape = {options.element, options.dim, options.value_dim ? options.value_dim : options.dim, mask ? options.q_block : 0, mask ? options.kv_block : 0};
-  kernel.config = configure(kernel.shape, target, {options.block_m, options.block_n, options.num_warps, options.stages});
+  kernel.config = configure(kernel.shape, 0, target, {options.block_m, options.block_n, options.num_warps, options.stages});
   kernel.score = score ? score->fragment : nullptr;
   kernel.mask = mask ? mask->fragment : nullptr;
   kernel.listed = mask != nullptr;

@@ -161,7 +161,7 @@ BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& asked) {
   BlockMaskOptions options = asked;
   if (!options.device) options.device = mod.tensors.empty() ? Device::best() : TensorRef(mod.tensors.front()).device();
   if (options.head_dim != 0) {
-    const MaskBlock block = best_mask_block(options.element, options.head_dim, options.device->target());
+    const MaskBlock block = best_mask_block(options.element, options.head_dim, options.device->target(), options.q_len);
     options.q_block = block.q, options.kv_block = block.kv;
   }
   BlockMask mask;

@@ -36,8 +36,9 @@ struct AttentionConfig {
   bool operator==(const AttentionConfig&) const = default;
 };
 
-/// The library's own choice for a target. `block_m`, `block_n` and `num_warps` greater than 0 are limits that the caller sets.
-AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m = 0, int block_n = 0, int num_warps = 0);
+/// The library's own choice for a target and queries of q_len rows (0: many). `block_m`, `block_n` and `num_warps` greater than 0
+/// are limits that the caller sets.
+AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m = 0, int block_n = 0, int num_warps = 0, std::int64_t q_len = 0);
 
 /// Rows and columns of a block mask's tiles.
 struct MaskBlock {
@@ -46,8 +47,9 @@ struct MaskBlock {
   bool operator==(const MaskBlock&) const = default;
 };
 
-/// The tiles of a block mask that the target computes at the highest rate; 128x128 where none is better known. Smaller tiles skip more.
-MaskBlock best_mask_block(ElementType element, int dim, const Target& target);
+/// The tiles of a block mask over q_len rows (0: many) that the target computes at the highest rate; 128x128 where none is better
+/// known. Smaller tiles skip more.
+MaskBlock best_mask_block(ElementType element, int dim, const Target& target, std::int64_t q_len = 0);
 
 /// "block 128x32, 1x4 parts of 128x32, dims 128/128, 4 warps, 3 stages"
 std::string to_string(const AttentionConfig& config);
