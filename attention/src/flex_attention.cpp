@@ -79,18 +79,17 @@ TensorRef output_like(const ir::TensorHandle& query, std::int64_t value_dim) {
   return empty(query.element, device, shape).permute(back);
 }
 
-/// How many heads (of all batches) share the device at a time. Rows of a block mask differ in work: over many heads the longest
-/// of all go first and the shortest fill the end, but the keys and values of these heads should stay in the L2 cache. Without a
-/// mask all rows are equal, and one head after the other is best for the cache.
-std::int64_t heads_at_once(const AttentionProblem& p, const AttentionConfig& config, const Device& device) {
+/// How many heads (of all batches) share the device at a time. Rows of a block mask differ in work: over some heads the longest
+/// of all go first and the shortest fill the gaps, but the keys and values of these heads must stay in the L2 cache, whose two
+/// halves both keep what multiprocessors of both sides read: a third of it was best at any length. Without a mask all rows are
+/// equal, and one head after the other is best for the cache.
+std::int64_t heads_at_once(const AttentionProblem& p, const Device& device) {
   if (!p.mask) return 1;
-  constexpr std::int64_t usual_cache = 32 << 20, programs_to_even_out = 8;   // per multiprocessor
+  constexpr std::int64_t usual_cache = 32 << 20;
   const DeviceProperties& properties = device.properties();
   const std::int64_t heads = p.batch * p.heads, cache = properties.l2_cache ? properties.l2_cache : usual_cache;
   const std::int64_t bytes = p.kv_len * (p.dim + p.value_dim) * byte_size(p.query.element) * p.kv_heads / p.heads;
-  const std::int64_t rows = std::max<std::int64_t>(p.mask->q_tiles() * config.row_parts, 1);
-  const std::int64_t fit = cache * 4 / 5 / std::max<std::int64_t>(bytes, 1), even = ceil_div(programs_to_even_out * properties.multiprocessors, rows);
-  const std::int64_t most = std::clamp<std::int64_t>(std::max(fit, even), 1, heads);
+  const std::int64_t most = std::clamp<std::int64_t>(cache / 3 / std::max<std::int64_t>(bytes, 1), 1, heads);
   return ceil_div(heads, ceil_div(heads, most));
 }
 
@@ -121,7 +120,7 @@ AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef
     arguments.emplace_back(mask->rows().entries);
   }
   arguments.emplace_back(p.scale);
-  arguments.emplace_back(static_cast<i32>(heads_at_once(p, kernel.config, device)));
+  arguments.emplace_back(static_cast<i32>(heads_at_once(p, device)));
   if (score) append_arguments(arguments, *score);
   if (mask) append_arguments(arguments, mask->mod());
 

@@ -77,10 +77,12 @@ template <class Mask> void check_lists(const Mask& mask_mod, const BlockMaskOpti
 
 TEST_CASE("a mask's tiles may be chosen for a head dim") {
   const Device device = Device::best();
-  const BlockMask mask = create_block_mask(masks::causal, {.q_len = 500, .kv_len = 500, .head_dim = 128, .device = device});
-  const MaskBlock block = best_mask_block(ElementType::bf16, 128, device.target());
-  CHECK(mask.q_block() == block.q);
-  CHECK(mask.kv_block() == block.kv);
+  for (const std::int64_t length : {500, 1100}) {   // of which blocks of 192 rows suit the second
+    const BlockMask mask = create_block_mask(masks::causal, {.q_len = length, .kv_len = length, .head_dim = 128, .device = device});
+    const MaskBlock block = best_mask_block(ElementType::bf16, 128, device.target(), length);
+    CHECK(mask.q_block() == block.q);
+    CHECK(mask.kv_block() == block.kv);
+  }
   CHECK_THROWS_AS(create_block_mask(masks::causal, {.q_len = 500, .kv_len = 500, .head_dim = 257, .device = device}), ArgumentError);
 }
 
