@@ -12,8 +12,12 @@
 // more than a few numbers per thread, a is computed behind the wait for sum instead, and carried. Rings that only the second
 // product reads are waited for and released with it, a turn late too. Warpgroups start their products in turn (ping-pong), so
 // that one exponentiates while another multiplies.
+//
+// A branch inside f whose condition is known before the products (this tile needs a mask) would cut the iteration into pieces that
+// the assembler cannot mix. The loop then has the branch at its start, and the iteration twice: with the one side, and with the other.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "nvptx/layouts.hpp"
@@ -87,6 +91,7 @@ class Overlap : ProductLoops {
     second_ = dots[1];
     if (!carries_sums(loop) || !find_late_operations() || !find_update() || !has_registers()) return false;
     find_needs();
+    find_branch();
     return true;
   }
 
@@ -207,6 +212,46 @@ class Overlap : ProductLoops {
     update_first_ = registers <= most_carried;
   }
 
+  /// The first branch behind the first product that the iteration's start can decide.
+  void find_branch() {
+    branch_ = {};
+    decides_.clear();
+    in_front_.clear();
+    asks_memory_ = false;
+    const auto& operations = f_.block(body_).operations;
+    const bool writes = std::any_of(operations.begin(), operations.end(), [&](OperationId id) { return writes_memory(f_.operation(id)); });
+    for (auto id = std::find(operations.begin(), operations.end(), first_); id != operations.end() && !branch_; ++id) {
+      const Operation& operation = f_.operation(*id);
+      std::set<std::uint32_t> slice, of_turn;
+      if (operation.opcode != Opcode::if_ || !is_early(*id) || !is_known_early(operation.operands[0], writes, slice) || !is_known_early(turn_, writes, of_turn)) continue;
+      branch_ = *id;
+      decides_ = std::move(slice);
+      in_front_ = std::move(of_turn);
+      asks_memory_ = std::any_of(decides_.begin(), decides_.end(), [&](std::uint32_t each) { return ir::has(f_.operation({each}).opcode, ir::reads); });
+      if (!asks_memory_) in_front_.insert(decides_.begin(), decides_.end());
+    }
+  }
+
+  bool writes_memory(const Operation& operation) const {
+    const bool itself = ir::has(operation.opcode, ir::writes);
+    return itself || std::any_of(operation.blocks.begin(), operation.blocks.end(), [&](BlockId block) {
+      const auto& inner = f_.block(block).operations;
+      return std::any_of(inner.begin(), inner.end(), [&](OperationId id) { return writes_memory(f_.operation(id)); });
+    });
+  }
+
+  /// From the index and what comes from outside; adds the operations to `slice`.
+  bool is_known_early(Value value, bool writes, std::set<std::uint32_t>& slice) const {
+    if (f_.definition(value).block != body_ || value == f_.block(body_).arguments[0]) return true;
+    const OperationId id = f_.definition(value).operation;
+    if (!id) return false;   // carried
+    const Operation& operation = f_.operation(id);
+    const bool reads = !writes && (operation.opcode == Opcode::load || operation.opcode == Opcode::gather);
+    if (f_.type(value).rank > 0 || !operation.blocks.empty() || (!reads && !ir::has(operation.opcode, ir::pure)) || late_.contains(id.index)) return false;
+    slice.insert(id.index);
+    return std::all_of(operation.operands.begin(), operation.operands.end(), [&](Value operand) { return is_known_early(operand, writes, slice); });
+  }
+
   static bool costs_nothing(const Operation& operation) {
     return operation.opcode == Opcode::broadcast || operation.opcode == Opcode::expand_dims || operation.opcode == Opcode::unlikely || operation.opcode == Opcode::constant;
   }
@@ -224,11 +269,25 @@ class Overlap : ProductLoops {
   /// Copies the body's operations that `accept` picks, in order.
   template <class Accept> void copy_some(BlockId block, Values& names, Accept accept) {
     for (OperationId id : body_operations_) {
-      if (accept(id)) copy(id, block, names);
+      if (accept(id)) copy_operation(id, block, names);
     }
   }
+  /// Or what the branch does on the side that is copied.
+  void copy_operation(OperationId id, BlockId block, Values& names) {
+    if (id != branch_ || !side_) {
+      copy(id, block, names);
+      return;
+    }
+    const Operation branch = f_.operation(id);
+    const std::vector<OperationId> inside = f_.block(branch.blocks[*side_]).operations;
+    for (OperationId each : inside) {
+      if (each != inside.back()) copy(each, block, names);
+    }
+    const std::vector<Value> yielded = f_.operation(inside.back()).operands;
+    for (std::size_t i = 0; i < yielded.size(); ++i) names[branch.results[i].index] = renamed(names, yielded[i]);
+  }
   bool is_release(OperationId id) const { return f_.operation(id).opcode == Opcode::ring_release; }
-  bool is_early(OperationId id) const { return !is_release(id) && !late_.contains(id.index) && !update_.contains(id.index) && id != cast_ && !ir::has(f_.operation(id).opcode, ir::terminator); }
+  bool is_early(OperationId id) const { return !(side_ && in_front_.contains(id.index)) && !is_release(id) && !late_.contains(id.index) && !update_.contains(id.index) && id != cast_ && !ir::has(f_.operation(id).opcode, ir::terminator); }
   /// What the second product adds to, from the sum and needs that `names` holds.
   Value update(BlockId block, Values& names) {
     copy_some(block, names, [&](OperationId id) { return update_.contains(id.index) || repeated_.contains(id.index); });
@@ -313,6 +372,7 @@ class Overlap : ProductLoops {
     std::vector<Value> initial = carried(names, update_first_ ? names[sum.index] : update(some, names));
 
     // The loop from the second on.
+    const Value last_one = last_index(some, loop);
     const BlockId body = f_.add_block();
     names = {{index_.index, f_.add_argument(body, f_.type(index_))}};
     std::vector<Type> types;
@@ -323,46 +383,42 @@ class Overlap : ProductLoops {
       names[each.index] = f_.add_argument(body, types.back());
       keep_layout(each, names[each.index]);
     }
-    const Value index = names[index_.index], held = names[operand.index];
-    names.erase(operand.index);
     const auto first_at = std::find(body_operations_.begin(), body_operations_.end(), first_);
-    auto before_first = [&](OperationId id) { return std::find(body_operations_.begin(), first_at + 1, id) != first_at + 1; };
     const auto wait_at = std::find_if(body_operations_.begin(), first_at, [&](OperationId id) { return f_.operation(id).opcode == Opcode::ring_wait; });
     const bool in_turn = f_.num_warps >= 8 && wait_at != first_at;
-    Values before = names;   // what the iteration before has left
-    for (OperationId id : body_operations_) {
-      if (!is_early(id) || !before_first(id)) continue;
-      copy(id, body, names);
-      if (in_turn && id == *wait_at) turn(body, "take");   // not between an operand's read and its product
+    const OperationId take_behind = in_turn ? *wait_at : OperationId{};
+    std::vector<Value> yielded;
+    if (branch_) {
+      copy_some(body, names, [&](OperationId id) { return in_front_.contains(id.index); });
+      std::vector<BlockId> sides;
+      const Value condition = asks_memory_ ? f_.add_argument(body, types.emplace_back(Type::scalar(ElementType::i1))) : renamed(names, f_.operation(branch_).operands[0]);
+      for (const int side : {0, 1}) {
+        side_ = side;
+        sides.push_back(f_.add_block());
+        const std::vector<Value> values = iteration(sides.back(), names, {stride, last_one}, take_behind);
+        f_.append(sides.back(), {Opcode::yield, values, {}, {}, {}, location_}, {});
+      }
+      side_.reset();
+      const OperationId choice = f_.append(body, {Opcode::if_, {condition}, {}, std::move(sides), {}, location_}, types);
+      yielded = f_.operation(choice).results;
+      for (std::size_t i = 0; i < like.size(); ++i) keep_layout(like[i], yielded[i]);
+    } else {
+      yielded = iteration(body, names, {stride, last_one}, take_behind);
     }
-    const Value scores = names[f_.operation(first_).results[0].index];
-    f_.operation(f_.definition(scores).operation).attributes.set(AttributeName::async, std::int64_t{1});
-    const Value addend = update_first_ ? update(body, before) : before[sum.index];
-    const Value index_before = arithmetic(body, Opcode::sub, index, number(body, stride));
-    const Value turn_before = arithmetic(body, Opcode::sub, renamed(names, turn_), number(body, 1));
-    const Value product = second_product(body, names, addend, held, index_before, turn_before, true);
-    if (in_turn) turn(body, "pass");
-    names[f_.operation(first_).results[0].index] = wait(body, scores, 1);
-    copy_some(body, names, [&](OperationId id) { return is_early(id) && !before_first(id); });
-    names[sum.index] = wait(body, product, 0);
-    cast(body, names);
-    // Last of all, where the warp that fills the stages again keeps nobody waiting.
-    copy_some(body, names, [&](OperationId id) { return is_release(id) && !late_.contains(id.index); });
-    release(body);
-    f_.append(body, {Opcode::yield, carried(names, update_first_ ? names[sum.index] : update(body, names)), {}, {}, {}, location_}, {});
+    f_.append(body, {Opcode::yield, yielded, {}, {}, {}, location_}, {});
 
     std::vector<Value> operands{arithmetic(some, Opcode::add, lower, number(some, stride)), upper, step};
     operands.insert(operands.end(), initial.begin(), initial.end());
+    if (asks_memory_) operands.push_back(condition_at(some, {}, arithmetic(some, Opcode::min, operands[0], last_one)));
     if (in_turn && !programs_.loop) turn(some, "open");
     const OperationId rest = f_.append(some, {Opcode::for_, std::move(operands), {}, {body}, loop.attributes, location_}, types);
     std::vector<Value> results = f_.operation(rest).results;
-    for (std::size_t i = 0; i < results.size(); ++i) keep_layout(like[i], results[i]);
+    for (std::size_t i = 0; i < like.size(); ++i) keep_layout(like[i], results[i]);
 
     if (in_turn && !programs_.loop) turn(some, "close");
     if (in_turn && programs_.loop) take_turns_over_programs();
 
     // The last second product.
-    const Value last_one = last_index(some, loop);
     Values at_last{{index_.index, last_one}};
     const Value last = turn_at(some, at_last);
     Values after;
@@ -381,6 +437,69 @@ class Overlap : ProductLoops {
     for (OperationId id : done) copy(id, nothing, same);
     f_.append(nothing, {Opcode::yield, {loop.operands.begin() + 3, loop.operands.end()}, {}, {}, {}, location_}, {});
     replace(loop_id, loop, some, nothing);
+  }
+
+  /// Nothing else in the loop reads the ring that is released.
+  bool feeds_first_alone(OperationId release) const { return feeds_first_alone(f_.operation(release).operands[0]); }
+  bool feeds_first_alone(Value value) const {
+    return std::all_of(body_operations_.begin(), body_operations_.end(), [&](OperationId id) {
+      const Operation& operation = f_.operation(id);
+      if (id == first_ || operation.opcode == Opcode::ring_wait || operation.opcode == Opcode::ring_release || !depends_on(operation, value)) return true;
+      return (operation.opcode == Opcode::shared_load || operation.opcode == Opcode::transpose) && feeds_first_alone(operation.results[0]);
+    });
+  }
+
+  /// An iteration from the second on; gives what it carries into the next.
+  struct Steps {
+    std::int64_t stride;
+    Value last;          // index
+  };
+  std::vector<Value> iteration(BlockId block, Values names, const Steps& steps, OperationId take_behind) {
+    const Value sum = f_.block(body_).arguments[1 + slot_], operand = f_.operation(second_).operands[0];
+    const Value index = names[index_.index], held = names[operand.index];
+    names.erase(operand.index);
+    const auto first_at = std::find(body_operations_.begin(), body_operations_.end(), first_);
+    auto before_first = [&](OperationId id) { return std::find(body_operations_.begin(), first_at + 1, id) != first_at + 1; };
+    Values before = names;   // what the iteration before has left
+    for (OperationId id : body_operations_) {
+      if (!is_early(id) || !before_first(id)) continue;
+      copy_operation(id, block, names);
+      if (take_behind && id == take_behind) turn(block, "take");   // not between an operand's read and its product
+    }
+    const Value scores = names[f_.operation(first_).results[0].index];
+    f_.operation(f_.definition(scores).operation).attributes.set(AttributeName::async, std::int64_t{1});
+    const Value addend = update_first_ ? update(block, before) : before[sum.index];
+    const Value index_before = arithmetic(block, Opcode::sub, index, number(block, steps.stride));
+    const Value turn_before = arithmetic(block, Opcode::sub, renamed(names, turn_), number(block, 1));
+    const Value product = second_product(block, names, addend, held, index_before, turn_before, true);
+    if (take_behind) turn(block, "pass");
+    Value next_condition;
+    if (asks_memory_) next_condition = condition_at(block, names, arithmetic(block, Opcode::min, arithmetic(block, Opcode::add, index, number(block, steps.stride)), steps.last));
+    names[f_.operation(first_).results[0].index] = wait(block, scores, 1);
+    // A producer fills stages again while this warp goes on. Where a warp of the program does, it is last of all, where that keeps nobody waiting.
+    const bool at_once = is_resident(f_);
+    auto release_others = [&](bool of_first) {
+      copy_some(block, names, [&](OperationId id) { return is_release(id) && !late_.contains(id.index) && (at_once && feeds_first_alone(id)) == of_first; });
+    };
+    release_others(true);
+    copy_some(block, names, [&](OperationId id) { return is_early(id) && !before_first(id); });
+    names[sum.index] = wait(block, product, 0);
+    if (at_once) release(block);
+    if (cast_) copy(cast_, block, names);
+    release_others(false);
+    if (!at_once) release(block);
+    std::vector<Value> values = carried(names, update_first_ ? names[sum.index] : update(block, names));
+    if (asks_memory_) values.push_back(next_condition);
+    return values;
+  }
+
+  /// Whether the branch of the iteration `index` is taken.
+  Value condition_at(BlockId block, Values names, Value index) {
+    names[index_.index] = index;
+    for (OperationId id : body_operations_) {
+      if (decides_.contains(id.index)) copy(id, block, names);
+    }
+    return renamed(names, f_.operation(branch_).operands[0]);
   }
 
   /// A warpgroup may begin its next program while another is in this one: turns go on from program to program.
@@ -434,6 +553,11 @@ class Overlap : ProductLoops {
   std::vector<Value> needs_;                   // of the body, by the update
   bool update_first_ = false;                  // in the next iteration, while its first product runs
   OperationId cast_;                           // the operand's last conversion
+  OperationId branch_;                         // decided at the iteration's start
+  std::set<std::uint32_t> decides_;            // operations of the body that decide it
+  bool asks_memory_ = false;                   // these read memory: they are done an iteration ahead
+  std::set<std::uint32_t> in_front_;           // operations that then stand in front of it
+  std::optional<int> side_;                    // of the branch, which is being copied
   std::vector<OperationId> body_operations_;
   Values late_names_;                          // what the late operations' copies are called
 };

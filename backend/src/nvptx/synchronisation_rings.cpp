@@ -190,9 +190,18 @@ void SynchronisationRules::check_registers(OperationId id, const State& state) c
     if (definition.operation || definition.position == 0) continue;
     const auto& yielded = f_.operation(f_.block(definition.block).operations.back()).operands;   // of a for loop
     if (definition.position > yielded.size()) continue;
-    const Value next = yielded[definition.position - 1];
+    // What takes the place of the operand, on any side of a branch.
+    std::vector<Value> nexts{yielded[definition.position - 1]};
+    for (std::size_t i = 0; i < nexts.size(); ++i) {
+      const Operation* branch = f_.defining(nexts[i]);
+      if (!branch || branch->opcode != Opcode::if_) continue;
+      const std::size_t position = f_.definition(nexts[i]).position;
+      for (BlockId side : branch->blocks) nexts.push_back(f_.operation(f_.block(side).operations.back()).operands[position]);
+    }
     const auto& results = f_.operation(id).results;
-    if (std::find(results.begin(), results.end(), next) == results.end()) continue;
+    const auto found = std::find_first_of(nexts.begin(), nexts.end(), results.begin(), results.end());
+    if (found == nexts.end()) continue;
+    const Value next = *found;
     fail(id, "computes " + name(next) + " for the registers of " + name(held) + ", which " + name(product.dot) + " in flight still reads: no product_wait covers it");
   }
 }
