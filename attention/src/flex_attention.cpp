@@ -93,6 +93,14 @@ std::int64_t heads_at_once(const AttentionProblem& p, const Device& device) {
   return ceil_div(heads, ceil_div(heads, most));
 }
 
+/// How many blocks of each head wait until all others have begun: a quarter of them, of a causal mask a sixteenth of the work, or
+/// four a multiprocessor. (Simulated for causal masks from 1K to 64K: multiprocessors stand idle for 0.2 to 1 % of the time then,
+/// for up to 10 % without.)
+std::int64_t last_blocks(const AttentionProblem& p, std::int64_t blocks, const Device& device) {
+  if (!p.mask) return 0;
+  return std::min(blocks / 4, ceil_div(4 * std::max<std::int64_t>(device.properties().multiprocessors, 1), p.batch * p.heads));
+}
+
 }  // namespace
 }  // namespace attention
 
@@ -111,7 +119,7 @@ AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef
   if (kernel.return_max_scores) result.max_scores = empty(ElementType::f32, device, rows);
 
   std::vector<Argument> arguments;
-  arguments.reserve(16);
+  arguments.reserve(17);
   for (const TensorRef* tensor : {&query, &key, &value, static_cast<const TensorRef*>(&result.out)}) arguments.emplace_back(*tensor);
   if (kernel.return_lse) arguments.emplace_back(result.lse);
   if (kernel.return_max_scores) arguments.emplace_back(result.max_scores);
@@ -121,11 +129,12 @@ AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef
   }
   arguments.emplace_back(p.scale);
   arguments.emplace_back(static_cast<i32>(heads_at_once(p, device)));
+  const AttentionConfig& c = kernel.config;
+  const std::int64_t blocks = mask ? mask->q_tiles() * c.row_parts : ceil_div(p.q_len, c.block_m);
+  arguments.emplace_back(static_cast<i32>(last_blocks(p, blocks, device)));
   if (score) append_arguments(arguments, *score);
   if (mask) append_arguments(arguments, mask->mod());
 
-  const AttentionConfig& c = kernel.config;
-  const std::int64_t blocks = mask ? mask->q_tiles() * c.row_parts : ceil_div(p.q_len, c.block_m);
   if (blocks * p.heads > 0x7fffffff / p.batch)
     refuse("flex_attention", "batch " + text(p.batch) + ", " + text(p.heads) + " heads and " + text(blocks) + " blocks of rows make more than 2147483647 programs");
   launch(options.stream ? *options.stream : device.stream(), family_of(kernel), Grid{blocks * p.heads * p.batch}, arguments.data(), arguments.size());

@@ -76,6 +76,7 @@ std::vector<ir::Parameter> ForwardKernel::signature() const {
   }
   parameters.push_back({.name = "scale", .type = ir::Type::scalar(ElementType::f32)});
   parameters.push_back({.name = "heads_at_once", .type = ir::Type::scalar(ElementType::i32)});
+  parameters.push_back({.name = "last_blocks", .type = ir::Type::scalar(ElementType::i32)});
   append_parameters(parameters, score, score_indices, "score");
   append_parameters(parameters, mask, mask_indices, "mask");
   return parameters;
@@ -101,20 +102,26 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyView max_scores = return_max_scores ? p.loose_view() : out;
     AnyView tile_rows = listed ? p.loose_view() : out;
     AnyPointer entries = listed ? p.pointer() : out.base();
-    AnyTile scale = p.scalar(), heads_at_once = p.scalar();
+    AnyTile scale = p.scalar(), heads_at_once = p.scalar(), last_blocks = p.scalar();
     const std::vector<CallArgument> score_captures = p.some(score ? score->parameters.size() - score_indices : 0);
     const std::vector<CallArgument> mask_captures = p.rest();
     AnyTile q_len = query.size(2), kv_len = key.size(2), heads = query.size(1);
 
     // A program computes one block of query rows. Some heads go together; of these the blocks that see most go first. Blocks
-    // with equal work share a head's keys and values in the caches when they are neighbours.
+    // with equal work share a head's keys and values in the caches when they are neighbours. The last blocks of all heads, which
+    // see least, come at the end: they even out when multiprocessors finish.
     AnyTile blocks = listed ? AnyTile(tile_rows.size(2) * c.row_parts) : AnyTile((q_len + (c.block_m - 1)) / c.block_m);
-    AnyTile first_head = program_id(0) / (blocks * heads_at_once) * heads_at_once;           // counted over all batches
-    AnyTile heads_here = min(heads_at_once, heads * query.size(0) - first_head);
-    AnyTile place = program_id(0) - first_head * blocks;
+    AnyTile all_heads = heads * query.size(0);                                              // of all batches
+    AnyTile first_last = blocks - last_blocks;
+    AnyTile at_end = program_id(0) >= first_last * all_heads;
+    AnyTile number = program_id(0) - where(at_end, first_last * all_heads, 0);
+    AnyTile blocks_here = where(at_end, last_blocks, first_last), together = where(at_end, all_heads, heads_at_once);
+    AnyTile first_head = number / (blocks_here * together) * together;
+    AnyTile heads_here = min(together, all_heads - first_head);
+    AnyTile place = number - first_head * blocks_here;
     AnyTile head = (first_head + place % heads_here) % heads;
     AnyTile batch = (first_head + place % heads_here) / heads;
-    AnyTile turn = place / heads_here;
+    AnyTile turn = place / heads_here + where(at_end, first_last, 0);
     AnyTile kv_head = head / (heads / key.size(1));
     AnyTile kv_batch = min(batch, key.size(0) - 1);
     AnyTile mask_batch = listed ? AnyTile(min(batch, tile_rows.size(0) - 1)) : batch;

@@ -136,7 +136,8 @@ std::vector<ir::Parameter> OrderKernel::signature() const {
 }
 
 // One program: some lists of a group. A list's place is the number of lists that go before it: by count, but counts of one
-// half octave are alike (exponent and first bit of the count as a float), and those lists stay neighbours in the caches.
+// half octave are alike (exponent and first bit of the count as a float), and those lists stay neighbours in the caches, the last
+// one first: under a causal mask that is by count again.
 ir::Function OrderKernel::trace(const std::vector<ir::Parameter>& facts) const {
   constexpr int others_at_once = 128;
   return flextile::trace("order_lists", [&](Parameters& declared) {
@@ -153,8 +154,8 @@ ir::Function OrderKernel::trace(const std::vector<ir::Parameter>& facts) const {
       AnyTile other = offset + arange(others_at_once);
       AnyTile exists = expand_dims(other < lists, 0);
       AnyTile others = expand_dims(rank(load(counts + (first + other), other < lists, 0)), 0);
-      AnyTile earlier = expand_dims(other, 0) < expand_dims(list, 1);
-      place = place + sum(cast(exists && (others > count || (others == count && earlier)), ElementType::i32), 1);
+      AnyTile later = expand_dims(other, 0) > expand_dims(list, 1);
+      place = place + sum(cast(exists && (others > count || (others == count && later)), ElementType::i32), 1);
     }
     AnyTile exists = list < lists;
     AnyPointer at = order + (first + place) * 3;

@@ -55,6 +55,7 @@ void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask
   arguments.add(mask.rows().entries, true);
   arguments.add(static_cast<float>(scale));
   arguments.add(std::int64_t(2));                          // heads at once
+  arguments.add(std::int64_t(1));                          // blocks that come last
   for (const ir::TensorHandle& tensor : score.tensors) arguments.add(TensorRef(tensor));
   for (const ir::TensorHandle& tensor : mask.mod().tensors) arguments.add(TensorRef(tensor));
   std::vector<void*> pointers = arguments.pointers();

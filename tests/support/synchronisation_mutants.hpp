@@ -10,15 +10,23 @@ namespace faults {
 /// The value that a loop carries into an operand of a product in flight is computed before the wait.
 inline bool operand_before_wait(Mutator& m, std::size_t number) {
   return nth_move(m, Opcode::cast, number, [](Mutator& a, const Site& site) {
-    if (bit_width(a.f.type(a.operation(site).results[0]).element) != 16 || a.f.type(a.operation(site).results[0]).rank != 2) return false;
-    const auto& operations = a.f.block(site.block).operations;
-    if (a.f.operation(operations.back()).opcode != Opcode::yield) return false;
-    const ir::Value source = a.operation(site).operands[0];
-    for (std::size_t i = site.at; i-- > 0;) {
-      const Operation& each = a.operation({site.block, i});
-      if (std::find(each.results.begin(), each.results.end(), source) != each.results.end()) return false;
-      if (each.opcode != Opcode::product_wait || each.attributes.integer(AttributeName::pending) != 0) continue;
-      a.move(site, i);
+    const ir::Value operand = a.operation(site).results[0];
+    const ir::Type type = a.f.type(operand);
+    if (bit_width(type.element) != 16 || type.rank != 2) return false;
+    if (a.f.operation(a.f.block(site.block).operations.back()).opcode != Opcode::yield) return false;
+    // The next operand is made of the scores, in front of the wait for the product that reads this one.
+    ir::Value scores;
+    for (std::size_t i = 0; i < site.at; ++i) {
+      const Operation each = a.operation({site.block, i});
+      if (each.opcode != Opcode::product_wait || each.results.empty()) continue;
+      if (each.attributes.integer(AttributeName::pending) != 0) {
+        if (a.f.type(each.results[0]).shape() == type.shape()) scores = each.results[0];
+        continue;
+      }
+      if (!scores) return false;
+      const ir::Value made = a.f.operation(a.insert({site.block, i}, {Opcode::cast, {scores}, {}, {}, {}, {}}, {type})).results[0];
+      a.f.set_layout(made, ir::Layout(a.f.layouts[static_cast<std::size_t>(a.f.layout_of(operand))]));
+      a.replace(operand, made);
       return true;
     }
     return false;

@@ -35,7 +35,7 @@ struct BlockMaskOptions {
 struct TileLists {
   Tensor<i64> starts;              // [batch, heads, rows]: where the row's entries start
   Tensor<i32> counts;              // [batch, heads, rows]
-  Tensor<i64> order;               // [batch, heads, rows, 3]: row, count, start; rows with most tiles first, but rows that differ by less than half keep their order
+  Tensor<i64> order;               // [batch, heads, rows, 3]: row, count, start; rows with most tiles first; of rows that differ by less than half, the last row first
   Tensor<i32> entries;             // 2 * tile + 1 where some scores of the tile are hidden, 2 * tile where none is
   bool packed = false;             // rows follow one another without gaps; else each row has room for all its tiles
 };
