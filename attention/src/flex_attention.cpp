@@ -93,12 +93,13 @@ std::int64_t heads_at_once(const AttentionProblem& p, const Device& device) {
   return ceil_div(heads, ceil_div(heads, most));
 }
 
-/// How many blocks of each head wait until all others have begun: a quarter of them, of a causal mask a sixteenth of the work, or
-/// four a multiprocessor. (Simulated for causal masks from 1K to 64K: multiprocessors stand idle for 0.2 to 1 % of the time then,
-/// for up to 10 % without.)
+/// How many blocks of each head wait until all others have begun, so that multiprocessors finish together: an eighth of them, and
+/// a quarter where the heads that go together have less than one and a half blocks for each multiprocessor. (Causal masks, simulated
+/// and measured from 1K to 64K: up to 10 % of the time was lost at the end without. Of short rows a quarter is too much: keys and
+/// values come from memory once more.)
 std::int64_t last_blocks(const AttentionProblem& p, std::int64_t blocks, const Device& device) {
   if (!p.mask) return 0;
-  return std::min(blocks / 4, ceil_div(4 * std::max<std::int64_t>(device.properties().multiprocessors, 1), p.batch * p.heads));
+  return heads_at_once(p, device) * blocks * 2 < device.properties().multiprocessors * 3 ? blocks / 4 : blocks / 8;
 }
 
 }  // namespace

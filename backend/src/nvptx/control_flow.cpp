@@ -7,30 +7,59 @@
 namespace flextile::backend {
 namespace {
 
-using Phis = std::vector<std::vector<llvm::PHINode*>>;
+/// Of a value: a phi per register. Neighbouring 16-bit floats go in one, as matrix instructions take them: apart, each would need a
+/// register of its own and be packed again on the other side.
+struct Carried {
+  std::vector<llvm::PHINode*> phis;
+  bool in_pairs = false;
+};
+using Phis = std::vector<Carried>;
 
 int registers_of(Lowering& l, ir::Value value) { return l.type(value).has_shape() ? register_count(layout_of(l, value)) : 0; }
 
 llvm::BasicBlock* new_block(Lowering& l, const char* name) { return llvm::BasicBlock::Create(l.b.getContext(), name, l.kernel); }
 
-/// Phis for `values` at the start of the current block; they become the values' registers.
+/// Phis for `values` at the start of the current block; they, or what they hold, become the values' registers.
 Phis make_phis(Lowering& l, const std::vector<ir::Value>& values, std::size_t first = 0) {
   Phis result;
   for (std::size_t i = first; i < values.size(); ++i) {
-    auto& list = result.emplace_back();
     const int count = registers_of(l, values[i]);
+    const ElementType element = l.type(values[i]).element;
+    Carried& carried = result.emplace_back();
+    carried.in_pairs = count % 2 == 0 && (element == ElementType::bf16 || element == ElementType::f16);
     l.of(values[i]).clear();
-    for (int r = 0; r < count; ++r) {
-      list.push_back(l.b.CreatePHI(register_type(l, l.type(values[i])), 2));
-      l.of(values[i]).push_back(list.back());
+    for (int r = 0; r < count; r += carried.in_pairs ? 2 : 1) {
+      carried.phis.push_back(l.b.CreatePHI(carried.in_pairs ? l.b.getInt32Ty() : register_type(l, l.type(values[i])), 2));
+      if (!carried.in_pairs) l.of(values[i]).push_back(carried.phis.back());
+    }
+  }
+  for (std::size_t i = first; i < values.size(); ++i) {   // behind all phis
+    const Carried& carried = result[i - first];
+    if (!carried.in_pairs) continue;
+    auto* pair_type = llvm::FixedVectorType::get(register_type(l, l.type(values[i])), 2);
+    for (llvm::PHINode* phi : carried.phis) {
+      llvm::Value* pair = l.b.CreateBitCast(phi, pair_type);
+      for (std::uint64_t k : {0, 1}) l.of(values[i]).push_back(l.b.CreateExtractElement(pair, k));
     }
   }
   return result;
 }
 
 void feed(Lowering& l, Phis& phis, const std::vector<ir::Value>& values, std::size_t first, llvm::BasicBlock* from) {
+  llvm::IRBuilder<>::InsertPointGuard guard(l.b);
+  if (llvm::Instruction* end = from->getTerminator()) l.b.SetInsertPoint(end);
+  else l.b.SetInsertPoint(from);
   for (std::size_t i = 0; i < phis.size(); ++i) {
-    for (std::size_t r = 0; r < phis[i].size(); ++r) phis[i][r]->addIncoming(l.of(values[first + i])[r], from);
+    const Registers& registers = l.of(values[first + i]);
+    for (std::size_t r = 0; r < phis[i].phis.size(); ++r) {
+      llvm::Value* incoming = phis[i].in_pairs ? nullptr : registers[r];
+      if (phis[i].in_pairs) {
+        llvm::Value* pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(registers[2 * r]->getType(), 2));
+        for (std::uint64_t k : {0, 1}) pair = l.b.CreateInsertElement(pair, registers[2 * r + k], k);
+        incoming = l.b.CreateBitCast(pair, l.b.getInt32Ty());
+      }
+      phis[i].phis[r]->addIncoming(incoming, from);
+    }
   }
 }
 

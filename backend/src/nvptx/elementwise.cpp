@@ -292,12 +292,11 @@ void lower_elementwise(Lowering& l, const ir::Operation& operation) {
   }
   out.resize(count);
   if (operation.opcode == Opcode::cast && is_small_float(to) && l.type(operation.operands[0]).element == ElementType::f32 && count % 2 == 0) {
-    const Registers& in = l.of(operation.operands[0]);   // two at a time: cvt.rn.bf16x2.f32
-    auto* wide = llvm::FixedVectorType::get(l.b.getFloatTy(), 2);
-    auto* narrow = llvm::FixedVectorType::get(element_type(l, to), 2);
+    // Two at a time, by cvt.rn.bf16x2.f32: as an intrinsic, since LLVM would move a plain conversion behind the end of a branch.
+    const Registers& in = l.of(operation.operands[0]);
+    const llvm::Intrinsic::ID rounds = to == ElementType::bf16 ? llvm::Intrinsic::nvvm_ff2bf16x2_rn : llvm::Intrinsic::nvvm_ff2f16x2_rn;
     for (int i = 0; i < count; i += 2) {
-      llvm::Value* pair = l.b.CreateInsertElement(l.b.CreateInsertElement(llvm::PoisonValue::get(wide), in[i], std::uint64_t{0}), in[i + 1], std::uint64_t{1});
-      llvm::Value* rounded = l.b.CreateFPTrunc(pair, narrow);
+      llvm::Value* rounded = call(l, rounds, {in[i + 1], in[i]});
       for (std::uint64_t k : {0, 1}) out[i + k] = l.b.CreateExtractElement(rounded, k);
     }
     return;
