@@ -81,7 +81,7 @@ AttentionConfig choose_config(const AttentionShape& shape, const Target& target,
 MaskBlock best_mask_block(ElementType element, int dim, const Target& target, std::int64_t q_len) {
   if (dim <= 128 && !suits_wide_blocks(q_len)) return {};
   if (!multiplies_in_warpgroups({.element = element, .dim = dim, .value_dim = dim}, target)) return {};
-  return dim <= 64 ? MaskBlock{192, 96} : dim <= 128 ? MaskBlock{192, 80} : MaskBlock{128, 80};
+  return dim <= 64 ? MaskBlock{192, q_len > 0 && q_len <= 4096 ? 96 : 128} : dim <= 128 ? MaskBlock{192, 80} : MaskBlock{128, 80};
 }
 
 std::string to_string(const AttentionConfig& c) {

@@ -81,7 +81,7 @@ TensorRef output_like(const ir::TensorHandle& query, std::int64_t value_dim) {
 
 /// How many heads (of all batches) share the device at a time. Rows of a block mask differ in work: over some heads the longest
 /// of all go first and the shortest fill the gaps, but the keys and values of these heads must stay in the L2 cache, whose two
-/// halves both keep what multiprocessors of both sides read: a third of it was best at any length. Without a mask all rows are
+/// halves both keep what multiprocessors of both sides read: a third of it was best at all lengths. Without a mask all rows are
 /// equal, and one head after the other is best for the cache.
 std::int64_t heads_at_once(const AttentionProblem& p, const Device& device) {
   if (!p.mask) return 1;
@@ -90,7 +90,13 @@ std::int64_t heads_at_once(const AttentionProblem& p, const Device& device) {
   const std::int64_t heads = p.batch * p.heads, cache = properties.l2_cache ? properties.l2_cache : usual_cache;
   const std::int64_t bytes = p.kv_len * (p.dim + p.value_dim) * byte_size(p.query.element) * p.kv_heads / p.heads;
   const std::int64_t most = std::clamp<std::int64_t>(cache / 3 / std::max<std::int64_t>(bytes, 1), 1, heads);
-  return ceil_div(heads, ceil_div(heads, most));
+  // Not so that few are left for the end: 32 heads go by fours rather than by fives, of which two would be last and alone.
+  std::int64_t best = most;
+  auto of_the_last = [&](std::int64_t together) { return static_cast<double>((heads - 1) % together + 1) / static_cast<double>(together); };
+  for (std::int64_t fewer = most - 1; 2 * fewer >= most; --fewer) {
+    if (of_the_last(fewer) > of_the_last(best)) best = fewer;
+  }
+  return best;
 }
 
 /// How many blocks of each head wait until all others have begun, so that multiprocessors finish together: an eighth of them, and

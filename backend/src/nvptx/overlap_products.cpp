@@ -439,20 +439,6 @@ class Overlap : ProductLoops {
     replace(loop_id, loop, some, nothing);
   }
 
-  /// The first operation on a tile of the first product's shape that needs a reduction of one; none where there is none.
-  OperationId behind_reduction() const {
-    const Type& tile = f_.type(f_.operation(first_).results[0]);
-    std::set<std::uint32_t> reduced;
-    for (OperationId id : body_operations_) {
-      const Operation& operation = f_.operation(id);
-      const bool depends = std::any_of(operation.operands.begin(), operation.operands.end(), [&](Value operand) { return reduced.contains(operand.index); });
-      if (!depends && operation.opcode != Opcode::reduce) continue;
-      if (depends && ir::has(operation.opcode, ir::elementwise) && f_.type(operation.results[0]).shape() == tile.shape() && !update_.contains(id.index)) return id;
-      for (Value result : operation.results) reduced.insert(result.index);
-    }
-    return {};
-  }
-
   /// Nothing else in the loop reads the ring that is released.
   bool feeds_first_alone(OperationId release) const { return feeds_first_alone(f_.operation(release).operands[0]); }
   bool feeds_first_alone(Value value) const {
@@ -475,6 +461,8 @@ class Overlap : ProductLoops {
     const auto first_at = std::find(body_operations_.begin(), body_operations_.end(), first_);
     auto before_first = [&](OperationId id) { return std::find(body_operations_.begin(), first_at + 1, id) != first_at + 1; };
     Values before = names;   // what the iteration before has left
+    Value next_condition;    // read before anything is released: a release waits for what was read before it
+    if (asks_memory_) next_condition = condition_at(block, names, arithmetic(block, Opcode::min, arithmetic(block, Opcode::add, index, number(block, steps.stride)), steps.last));
     for (OperationId id : body_operations_) {
       if (!is_early(id) || !before_first(id)) continue;
       copy_operation(id, block, names);
@@ -494,24 +482,9 @@ class Overlap : ProductLoops {
       copy_some(block, names, [&](OperationId id) { return is_release(id) && !late_.contains(id.index) && (at_once && feeds_first_alone(id)) == of_first; });
     };
     release_others(true);
-    // The wait for the sum stands where the tile's work goes on after its rows were reduced: the reduction's latency is over, and
-    // what follows, such as exponentials, the assembler mixes with conversions and scalings that need the sum's registers.
-    const OperationId goes_on = behind_reduction();
-    bool waited = false;
-    Value next_condition;
-    auto wait_for_sum = [&] {
-      names[sum.index] = wait(block, product, 0);
-      if (at_once) release(block);
-      // Behind the releases, which wait for what was read before them.
-      if (asks_memory_) next_condition = condition_at(block, names, arithmetic(block, Opcode::min, arithmetic(block, Opcode::add, index, number(block, steps.stride)), steps.last));
-      waited = true;
-    };
-    copy_some(block, names, [&](OperationId id) {
-      const bool copied = is_early(id) && !before_first(id);
-      if (copied && id == goes_on) wait_for_sum();
-      return copied;
-    });
-    if (!waited) wait_for_sum();
+    copy_some(block, names, [&](OperationId id) { return is_early(id) && !before_first(id); });
+    names[sum.index] = wait(block, product, 0);
+    if (at_once) release(block);
     if (cast_) copy(cast_, block, names);
     release_others(false);
     if (!at_once) release(block);
