@@ -42,9 +42,8 @@ Limits limits_of(const AttentionShape& shape, const Target& target, std::int64_t
   if (multiplies_in_warpgroups(shape, target)) {
     // Three warpgroups of 64 rows keep the matrix units busier than two, where the rows of a block can be shared out so.
     // Narrow steps leave registers for both products at once.
-    // (96 columns at head dim 64 where a mask takes registers, too.)
     const bool wide = shape.q_block == 0 ? suits_wide_blocks(q_len) : shape.q_block % 192 == 0;
-    if (dim <= 128 && wide) return dim > 64 ? Limits{192, 80, 12, 3} : Limits{192, shape.q_block ? 96 : 128, 12, 3};
+    if (dim <= 128 && wide) return dim > 64 ? Limits{192, 80, 12, 3} : Limits{192, 128, 12, 3};
     return dim > 128 ? Limits{128, 80, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 128, 8, 3};
   }
   // Without warpgroups, four warps of 32 rows read each key and value tile half as often as eight
