@@ -217,7 +217,7 @@ class Overlap : ProductLoops {
     branch_ = {};
     decides_.clear();
     in_front_.clear();
-    asks_memory_ = false;
+    read_ahead_.clear();
     const auto& operations = f_.block(body_).operations;
     const bool writes = std::any_of(operations.begin(), operations.end(), [&](OperationId id) { return writes_memory(f_.operation(id)); });
     for (auto id = std::find(operations.begin(), operations.end(), first_); id != operations.end() && !branch_; ++id) {
@@ -227,8 +227,10 @@ class Overlap : ProductLoops {
       branch_ = *id;
       decides_ = std::move(slice);
       in_front_ = std::move(of_turn);
-      asks_memory_ = std::any_of(decides_.begin(), decides_.end(), [&](std::uint32_t each) { return ir::has(f_.operation({each}).opcode, ir::reads); });
-      if (!asks_memory_) in_front_.insert(decides_.begin(), decides_.end());
+      in_front_.insert(decides_.begin(), decides_.end());
+      for (OperationId each : operations) {
+        if (decides_.contains(each.index) && ir::has(f_.operation(each).opcode, ir::reads)) read_ahead_.push_back(each);
+      }
     }
   }
 
@@ -389,9 +391,13 @@ class Overlap : ProductLoops {
     const OperationId take_behind = in_turn ? *wait_at : OperationId{};
     std::vector<Value> yielded;
     if (branch_) {
-      copy_some(body, names, [&](OperationId id) { return in_front_.contains(id.index); });
+      for (OperationId read : read_ahead_) {
+        const Value value = f_.operation(read).results[0];
+        names[value.index] = f_.add_argument(body, types.emplace_back(f_.type(value)));
+      }
+      copy_some(body, names, [&](OperationId id) { return in_front_.contains(id.index) && !names.contains(f_.operation(id).results[0].index); });
       std::vector<BlockId> sides;
-      const Value condition = asks_memory_ ? f_.add_argument(body, types.emplace_back(Type::scalar(ElementType::i1))) : renamed(names, f_.operation(branch_).operands[0]);
+      const Value condition = renamed(names, f_.operation(branch_).operands[0]);
       for (const int side : {0, 1}) {
         side_ = side;
         sides.push_back(f_.add_block());
@@ -409,7 +415,7 @@ class Overlap : ProductLoops {
 
     std::vector<Value> operands{arithmetic(some, Opcode::add, lower, number(some, stride)), upper, step};
     operands.insert(operands.end(), initial.begin(), initial.end());
-    if (asks_memory_) operands.push_back(condition_at(some, {}, arithmetic(some, Opcode::min, operands[0], last_one)));
+    read_at(some, {}, arithmetic(some, Opcode::min, operands[0], last_one), operands);
     if (in_turn && !programs_.loop) turn(some, "open");
     const OperationId rest = f_.append(some, {Opcode::for_, std::move(operands), {}, {body}, loop.attributes, location_}, types);
     std::vector<Value> results = f_.operation(rest).results;
@@ -461,8 +467,8 @@ class Overlap : ProductLoops {
     const auto first_at = std::find(body_operations_.begin(), body_operations_.end(), first_);
     auto before_first = [&](OperationId id) { return std::find(body_operations_.begin(), first_at + 1, id) != first_at + 1; };
     Values before = names;   // what the iteration before has left
-    Value next_condition;    // read before anything is released: a release waits for what was read before it
-    if (asks_memory_) next_condition = condition_at(block, names, arithmetic(block, Opcode::min, arithmetic(block, Opcode::add, index, number(block, steps.stride)), steps.last));
+    std::vector<Value> ahead;   // read before anything is released: a release waits for what was read before it
+    if (!read_ahead_.empty()) read_at(block, names, arithmetic(block, Opcode::min, arithmetic(block, Opcode::add, index, number(block, steps.stride)), steps.last), ahead);
     for (OperationId id : body_operations_) {
       if (!is_early(id) || !before_first(id)) continue;
       copy_operation(id, block, names);
@@ -489,17 +495,29 @@ class Overlap : ProductLoops {
     release_others(false);
     if (!at_once) release(block);
     std::vector<Value> values = carried(names, update_first_ ? names[sum.index] : update(block, names));
-    if (asks_memory_) values.push_back(next_condition);
+    values.insert(values.end(), ahead.begin(), ahead.end());
     return values;
   }
 
-  /// Whether the branch of the iteration `index` is taken.
-  Value condition_at(BlockId block, Values names, Value index) {
+  /// What the iteration `index` reads to decide its branch.
+  void read_at(BlockId block, Values names, Value index, std::vector<Value>& values) {
     names[index_.index] = index;
+    for (OperationId read : read_ahead_) names.erase(f_.operation(read).results[0].index);
+    std::set<std::uint32_t> needed;
+    for (OperationId read : read_ahead_) collect(read, needed);
     for (OperationId id : body_operations_) {
-      if (decides_.contains(id.index)) copy(id, block, names);
+      if (needed.contains(id.index)) copy(id, block, names);
     }
-    return renamed(names, f_.operation(branch_).operands[0]);
+    for (OperationId read : read_ahead_) values.push_back(renamed(names, f_.operation(read).results[0]));
+  }
+
+  /// The operation and those of the body that it is computed from.
+  void collect(OperationId id, std::set<std::uint32_t>& into) const {
+    into.insert(id.index);
+    for (Value operand : f_.operation(id).operands) {
+      const OperationId source = f_.definition(operand).operation;
+      if (source && f_.definition(operand).block == body_) collect(source, into);
+    }
   }
 
   /// A warpgroup may begin its next program while another is in this one: turns go on from program to program.
@@ -555,7 +573,7 @@ class Overlap : ProductLoops {
   OperationId cast_;                           // the operand's last conversion
   OperationId branch_;                         // decided at the iteration's start
   std::set<std::uint32_t> decides_;            // operations of the body that decide it
-  bool asks_memory_ = false;                   // these read memory: they are done an iteration ahead
+  std::vector<OperationId> read_ahead_;        // of these: what reads memory, an iteration ahead
   std::set<std::uint32_t> in_front_;           // operations that then stand in front of it
   std::optional<int> side_;                    // of the branch, which is being copied
   std::vector<OperationId> body_operations_;
