@@ -62,6 +62,7 @@ ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& optio
   kernel.positive_scale = p.scale > 1e-30f;
   kernel.tf32 = options.tf32 && p.query.element == ElementType::f32;
   kernel.exact_math = options.exact_math || p.query.element == ElementType::f32;
+  kernel.clamped = !target.is_gpu();
   return kernel;
 }
 
@@ -169,6 +170,7 @@ ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const At
   kernel.return_max_scores = options.return_max_scores;
   kernel.tf32 = options.tf32 && options.element == ElementType::f32;
   kernel.exact_math = options.exact_math || options.element == ElementType::f32;
+  kernel.clamped = !target.is_gpu();
   std::vector<ir::Parameter> facts = kernel.signature();
   for (ir::Parameter& parameter : facts) {
     parameter.aligned = parameter.type.is_view() || parameter.type.is_pointer();

@@ -61,7 +61,7 @@ std::uint64_t ForwardKernel::hash() const {
       .add(static_cast<int>(shape.element)).add(shape.dim).add(shape.value_dim).add(shape.q_block).add(shape.kv_block)
       .add(c.block_m).add(c.block_n).add(c.num_warps).add(c.stages)
       .add(reinterpret_cast<std::uintptr_t>(score)).add(reinterpret_cast<std::uintptr_t>(mask))
-      .add(listed).add(return_lse).add(return_max_scores).add(positive_scale).add(tf32).add(exact_math)
+      .add(listed).add(return_lse).add(return_max_scores).add(positive_scale).add(tf32).add(exact_math).add(clamped)
       .value();
 }
 
@@ -91,9 +91,9 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
   const Precision precision = tf32 ? Precision::tf32 : Precision::ieee;
   const bool scale_late = !score && positive_scale;
   const bool in_strands = shape.element != ElementType::f32 && c.num_warps > 1;   // products hold a row in several threads
-  // Only what reads captured tensors must be kept from positions that do not exist.
+  // Only what reads captured tensors must be kept from positions that do not exist: what comes of those is hidden, or not stored.
   const ir::Function quick_score = score && !exact_math ? quick(*score) : ir::Function{};
-  const bool clamp_for_score = score && reads_memory(*score), clamp_for_mask = mask && reads_memory(*mask);
+  const bool clamp_for_score = clamped && score && reads_memory(*score), clamp_for_mask = clamped && mask && reads_memory(*mask);
 
   return flextile::trace("flex_attention", [&](Parameters& declared) {
     KernelParameters p(declared, facts);
@@ -130,7 +130,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyTile tile_row = listed ? AnyTile(cast(listing(0), ElementType::i32)) : turn;
     AnyTile first_row = listed ? AnyTile(tile_row * shape.q_block + turn % c.row_parts * c.row_step) : AnyTile(turn * c.block_m);
     AnyTile rows = first_row + arange(c.block_m);
-    AnyTile mod_rows = column(min(rows, q_len - 1));            // mods see existing positions only
+    AnyTile mod_rows = column(clamped ? AnyTile(min(rows, q_len - 1)) : rows);
 
     // The key tiles that this block visits: those that the block mask lists for its row, or all.
     AnyTile steps = listed ? AnyTile(cast(listing(1), ElementType::i32) * c.column_parts)

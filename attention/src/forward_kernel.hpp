@@ -20,6 +20,7 @@ struct ForwardKernel {
   bool positive_scale = true;              // without a score mod, scaling may follow the maximum
   bool tf32 = false;
   bool exact_math = false;                 // score mods without the target's quick instructions
+  bool clamped = true;                     // mods that read memory see existing positions only; a GPU's reads guard their bounds themselves
   bool operator==(const ForwardKernel&) const = default;
   std::uint64_t hash() const;
 

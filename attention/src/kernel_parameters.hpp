@@ -27,11 +27,13 @@ class KernelParameters {
     const ir::Parameter& p = facts_[taken_++];
     return declared_.scalar(p.name, p.type.element);
   }
-  /// The next `count` parameters, views and numbers, as arguments for call().
+  /// The next `count` parameters, views and numbers, as arguments for call(). Captured matrices are read tile by tile: whether they
+  /// are aligned decides how wide, and may compile a second kernel.
   std::vector<CallArgument> some(std::size_t count) {
     std::vector<CallArgument> values;
     while (count--) {
-      if (facts_[taken_].type.is_view()) values.emplace_back(loose_view());
+      const ir::Type& type = facts_[taken_].type;
+      if (type.is_view()) values.emplace_back(type.rank >= 2 ? view() : loose_view());
       else values.emplace_back(scalar());
     }
     return values;
