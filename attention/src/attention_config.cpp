@@ -43,6 +43,7 @@ Limits limits_of(const AttentionShape& shape, const Target& target, std::int64_t
     // Three warpgroups of 64 rows keep the matrix units busier than two, where the rows of a block can be shared out so.
     // Narrow steps leave registers for both products at once.
     const bool wide = shape.q_block == 0 ? suits_wide_blocks(q_len) : shape.q_block % 192 == 0;
+    if (shape.matrix && dim <= 128) return wide ? Limits{192, 64, 12, 3} : Limits{128, 64, 8, 3};
     if (dim <= 128 && wide) return dim > 64 ? Limits{192, 80, 12, 3} : Limits{192, 128, 12, 3};
     return dim > 128 ? Limits{128, 80, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 128, 8, 3};
   }

@@ -36,6 +36,13 @@ AttentionConfig configure(const AttentionShape& shape, std::int64_t q_len, const
   return config;
 }
 
+/// The mod captures a matrix of 16-bit numbers.
+bool reads_matrix(const ir::Function* fragment) {
+  return fragment && std::any_of(fragment->parameters.begin(), fragment->parameters.end(), [](const ir::Parameter& parameter) {
+    return parameter.type.is_view() && parameter.type.rank >= 2 && bit_width(parameter.type.element) == 16;
+  });
+}
+
 const KernelFamily& family_of(const ForwardKernel& kernel) {
   static auto& families = *new KernelFamilies<ForwardKernel>;      // lives as long as the process: kernels may run until its end
   thread_local struct {
@@ -53,6 +60,7 @@ const KernelFamily& family_of(const ForwardKernel& kernel) {
 ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& options, const Target& target) {
   ForwardKernel kernel;
   kernel.shape = {p.query.element, static_cast<int>(p.dim), static_cast<int>(p.value_dim), p.mask ? p.mask->q_block() : 0, p.mask ? p.mask->kv_block() : 0};
+  kernel.shape.matrix = reads_matrix(p.score ? p.score->fragment : nullptr);
   kernel.config = configure(kernel.shape, p.q_len, target, {options.block_m, options.block_n, options.num_warps, options.stages});
   kernel.score = p.score ? p.score->fragment : nullptr;
   kernel.mask = p.mask ? p.mask->mod().fragment : nullptr;
@@ -162,6 +170,7 @@ ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const At
     refuse("compile_flex_attention", "element is " + std::string(name(options.element)) + ": it must be f32, f16 or bf16");
   ForwardKernel kernel;
   kernel.shape = {options.element, options.dim, options.value_dim ? options.value_dim : options.dim, mask ? options.q_block : 0, mask ? options.kv_block : 0};
+  kernel.shape.matrix = reads_matrix(score ? score->fragment : nullptr);
   kernel.config = configure(kernel.shape, 0, target, {options.block_m, options.block_n, options.num_warps, options.stages});
   kernel.score = score ? score->fragment : nullptr;
   kernel.mask = mask ? mask->fragment : nullptr;

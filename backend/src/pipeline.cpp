@@ -45,6 +45,7 @@ constexpr Pass nvptx_passes[] = {
     {"loop_invariant", loop_invariant},
     {"contract", contract},
     {"sink", sink},
+    {"tile_gathers", tile_gathers},
     {"dead_code", dead_code},
     {"limit_tiles", limit_tiles, true},
     {"select_matmul", select_matmul, true},

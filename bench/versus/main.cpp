@@ -16,7 +16,7 @@ using namespace flextile;
 const char help[] = R"(usage: flextile-versus [--probes FOLDER] [--filter TEXT] [--rounds N] [--schedule MxNxWxS]...
 
 Forward attention of bf16 tensors, batch * length = 16384, heads * dim = 2048 (or as near as it goes below), with and without a causal mask, beside the probes'
-kernels, and matrix products beside cuBLAS: one after the other, round after round. A row is the median of all rounds in TFLOP/s:
+kernels, score mods, and matrix products beside cuBLAS: one after the other, round after round. A row is the median of all rounds in TFLOP/s:
 burst (12 calls after an idle pause) and sustained (calls for 0.25 s). Operations: 4 B H T T D (causal: half), 2 N^3.
 
   --probes FOLDER      also the kernels that bench/versus/build-probes put there
@@ -155,6 +155,24 @@ void group(const Device& device, const Options& options, const std::vector<versu
   compare(device, options, name, items, "probe");
 }
 
+/// Score mods over all keys, beside the kernel without one.
+void mods(const Device& device, const Options& options) {
+  const std::string name = "mods/D128/T8192";
+  if (name.find(options.filter) == std::string::npos) return;
+  const int batch = 2, heads = 16, length = 8192, dim = 128;
+  const Tensor<bf16> q = random_normal<bf16>(device, {batch, heads, length, dim}, 1), k = random_normal<bf16>(device, {batch, heads, length, dim}, 2),
+                     v = random_normal<bf16>(device, {batch, heads, length, dim}, 3), bias = random_normal<bf16>(device, {length, length}, 4);
+  std::vector<Item> items;
+  const double operations = 4.0 * batch * heads * length * length * dim;
+  items.push_back({"plain", operations, [=] { flex_attention(q, k, v); }});
+  auto add = [&](const char* title, const auto& mod) { items.push_back({title, operations, [=] { flex_attention(q, k, v, mod); }}); };
+  add("alibi", scores::alibi(heads));
+  add("relative", scores::relative);
+  add("softcap", scores::softcap(20));
+  add("bias of every position", [bias](auto score, auto, auto, auto at, auto kv) { return score + bias(at, kv); });
+  compare(device, options, name, items, "plain");
+}
+
 template <int BM, int BN, int Stages, int Warps>
 inline const auto matmul = kernel("matmul", [](TensorView<const bf16, 2> a, TensorView<const bf16, 2> b, TensorView<bf16, 2> c) {
   Scalar m = program_id(0) * BM;
@@ -202,6 +220,7 @@ int run(int count, char** values) {
   const std::vector<versus::Probe> probes = options.probes.empty() ? std::vector<versus::Probe>() : versus::probes_in(options.probes);
   std::printf("%s\n%-20s %-28s %7s %7s\n", device.properties().name.c_str(), "group", "kernel", "burst", "sustained");
   for (const int size : {4096, 8192}) products(device, options, size);
+  mods(device, options);
   for (const int dim : {64, 80, 96, 128, 192, 256}) {
     for (const int length : {1024, 2048, 4096, 8192, 16384}) {
       for (const bool masked : {false, true}) group(device, options, probes, dim, length, masked);

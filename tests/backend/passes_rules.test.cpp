@@ -325,6 +325,14 @@ TEST_CASE("sink: what branches alone use goes into them, not into loops, and not
     CHECK(count(text, "= add ") == 2);
     CHECK(text.find("= add ") > first_if(text));
   }
+  {   // both sides need it
+    Kernel kernel;
+    const Value sum = kernel.builder.binary(Opcode::add, kernel.i, kernel.integer(7));
+    branch(kernel, [&](bool) { kernel.keep(sum); });
+    const std::string text = kernel.after(backend::sink);
+    CHECK(count(text, "= add ") == 1);
+    CHECK(text.find("= add ") < first_if(text));
+  }
   {   // also needed behind the branch
     Kernel kernel;
     const Value sum = kernel.builder.binary(Opcode::add, kernel.i, kernel.integer(7));

@@ -6,7 +6,7 @@
 //
 //   producer: for each program:  fill the rings of the tiles from in front of the loop
 //                                for each step: fill each ring, as soon as its stage is empty
-//   consumer: for each program:  loop: wait for a stage, at the first dot that reads it; release it, behind the last
+//   consumer: for each program:  loop: wait for a stage, at the first dot (or sum) that reads it; release it, behind the last
 //
 // The producer is four warps, of which each fills rings of its own, with one thread. It needs few registers and leaves the others to
 // the consumers (setmaxnreg). No barrier of all threads stands in a loop and no warp waits for a slower one, so warpgroups drift
@@ -87,10 +87,18 @@ class BulkLoads : ResidentPrograms {
     stages_ = std::min(loop.attributes.integer(AttributeName::stages), most_stages);
     if (std::string wrong = plan_rings(body); !wrong.empty()) return wrong;
     plan_single_tiles(loop_id);
-    std::int64_t single = alignment * static_cast<std::int64_t>(single_.size() + rings_.size()), stage = 0;
-    for (const Copied& copied : single_) single += bytes(copied);
-    for (const Copied& copied : rings_) stage += bytes(copied);
-    stages_ = std::min(stages_, (free_bytes_ - single) / stage);
+    const std::size_t of_dots = rings_.size();
+    plan_tiles_for_threads(body);
+    std::int64_t single = 0, stage = 0, fit = 0;
+    for (;;) {
+      single = alignment * static_cast<std::int64_t>(single_.size() + rings_.size()), stage = 0;
+      for (const Copied& copied : single_) single += bytes(copied);
+      for (const Copied& copied : rings_) stage += bytes(copied);
+      fit = (free_bytes_ - single) / stage;
+      if (fit >= 2 || rings_.size() == of_dots) break;
+      rings_.pop_back();   // threads read it from memory themselves
+    }
+    stages_ = std::min(stages_, fit);
     if (stages_ < 2) return "two stages take " + std::to_string(single + 2 * stage) + " bytes of shared memory, " + std::to_string(free_bytes_) + " are left";
     free_bytes_ -= single + stages_ * stage;
     const bool may_be_early = loop.attributes.integer(AttributeName::early_tiles, 1) != 0;
@@ -100,7 +108,7 @@ class BulkLoads : ResidentPrograms {
 
   /// A tile of 16-bit numbers in boxes that the copy engine can fetch: whole panels of 128 bytes.
   bool in_boxes(const Operation& load) const {
-    if (!can_copy(load)) return false;
+    if (!is_in_chunks(load)) return false;
     const Type& type = f_.type(load.results[0]);
     // Rows that end within a panel are fetched with what follows them; that pays where they are whole rows of the tensor, as head dims of 80 are.
     const Operation* column = f_.defining(load.operands.back());
@@ -113,7 +121,7 @@ class BulkLoads : ResidentPrograms {
     for (OperationId id : f_.block(body).operations) {
       const Operation& load = f_.operation(id);
       if (load.opcode != Opcode::view_load || !feeds_dots(load.results[0])) continue;
-      if (!in_boxes(load)) return "a tile that a dot reads is none of 16-bit numbers in rows of whole 128 bytes, aligned in memory";
+      if (!can_copy(load) || !in_boxes(load)) return "a tile that a dot reads is none of 16-bit numbers in rows of whole 128 bytes, aligned in memory";
       // The copy engine does not wait for what threads have written to memory, nor does another warp of this program.
       if (!parameter_of(load.operands[0])->read_only && writes(f_.body())) return "the kernel may write what the loop reads: where it does not, make that view const";
       Copied ring{id, {}, {}};
@@ -124,6 +132,20 @@ class BulkLoads : ResidentPrograms {
       rings_.push_back(std::move(ring));
     }
     return rings_.empty() ? "no load in the loop feeds a dot alone" : "";
+  }
+
+  /// Tiles that threads read, such as a bias added to scores: fetched too where there is room.
+  void plan_tiles_for_threads(BlockId body) {
+    const bool loop_writes = writes(body);
+    for (OperationId id : f_.block(body).operations) {
+      const Operation& load = f_.operation(id);
+      if (load.opcode != Opcode::view_load || feeds_dots(load.results[0]) || !in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
+      const std::vector<OperationId> all = users(load.results[0]);
+      const bool by_elements = !all.empty() && std::all_of(all.begin(), all.end(), [&](OperationId user) { return ir::has(f_.operation(user).opcode, ir::elementwise) && block_of(user) == body; });
+      Copied ring{id, {}, {}};
+      const bool known = std::all_of(load.operands.begin() + 1, load.operands.end(), [&](Value offset) { return collect_slice(offset, body, loop_writes, ring.slice); });
+      if (by_elements && known) rings_.push_back(std::move(ring));
+    }
   }
 
   bool read_in(BlockId block, Value value) const {
@@ -139,7 +161,7 @@ class BulkLoads : ResidentPrograms {
     const Order& operations = f_.block(f_.body()).operations;
     for (auto id = operations.begin(); *id != loop; ++id) {
       const Operation& load = f_.operation(*id);
-      if (!in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
+      if (!can_copy(load) || !in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
       const auto first = std::find_if(id + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); });
       if (first == operations.end() || *first != loop) continue;
       if (std::none_of(first + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); })) single_.push_back({*id, {}, {}});

@@ -11,6 +11,7 @@ namespace flextile::backend {
 /// The tiles in flight leave too little shared memory for the rest of the kernel: fewer stages may do.
 class OutOfSharedMemory : public CompileError { using CompileError::CompileError; };
 
+ir::Function tile_gathers(const ir::Function& function, const Target& target);
 ir::Function select_matmul(const ir::Function& function, const Target& target);
 ir::Function bulk_loads(const ir::Function& function, const Target& target);
 ir::Function pipeline_loads(const ir::Function& function, const Target& target);

@@ -59,7 +59,7 @@ bool TileCopies::feeds_dots(Value value, bool transposed) const {
   return true;
 }
 
-bool TileCopies::can_copy(const Operation& operation) const {
+bool TileCopies::is_in_chunks(const Operation& operation) const {
   if (operation.opcode != Opcode::view_load) return false;
   const Type& type = f_.type(operation.results[0]);
   const int bytes = byte_size(type.element);
@@ -67,7 +67,7 @@ bool TileCopies::can_copy(const Operation& operation) const {
   const ir::Parameter* parameter = parameter_of(operation.operands[0]);
   if (!parameter || !parameter->aligned || !parameter->unit_stride) return false;
   if (operation.attributes.number(AttributeName::other) != 0) return false;
-  return facts_[operation.operands.back().index].divisor * bytes % 16 == 0 && feeds_dots(operation.results[0]);
+  return facts_[operation.operands.back().index].divisor * bytes % 16 == 0;
 }
 
 const ir::Parameter* TileCopies::parameter_of(Value value) const {

@@ -32,7 +32,9 @@ class TileCopies {
   /// Only dots read the value, directly or transposed.
   bool feeds_dots(ir::Value value, bool transposed = false) const;
   /// A tile whose rows are whole 16-byte chunks, aligned in memory.
-  bool can_copy(const ir::Operation& operation) const;
+  bool is_in_chunks(const ir::Operation& operation) const;
+  /// Such a tile for dots alone.
+  bool can_copy(const ir::Operation& operation) const { return is_in_chunks(operation) && feeds_dots(operation.results[0]); }
   const ir::Parameter* parameter_of(ir::Value value) const;
   bool reads_what_nobody_writes(const ir::Operation& read) const;
   /// The block in which an operation with results stands.

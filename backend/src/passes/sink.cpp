@@ -71,7 +71,8 @@ class Descent {
     }
   }
 
-  /// The blocks with uses, if branches alone lie between them and `block`; of blocks that contain each other the outer one.
+  /// The blocks with uses, if branches alone lie between them and `block`; of blocks that contain each other the outer one. None
+  /// where every path of a branch needs the value: nothing would be saved.
   std::vector<BlockId> branches_below(BlockId block, const std::vector<BlockId>& uses) const {
     std::vector<BlockId> result;
     for (BlockId use : uses) {
@@ -88,6 +89,10 @@ class Descent {
       }
       return false;
     });
+    for (BlockId branch : result) {
+      const std::vector<BlockId>& sides = function_.operation(owners_[branch.index]).blocks;
+      if (std::all_of(sides.begin(), sides.end(), [&](BlockId side) { return std::find(result.begin(), result.end(), side) != result.end(); })) return {};
+    }
     return result;
   }
 

@@ -14,6 +14,7 @@ struct AttentionShape {
   int value_dim = 64;     // Ev: head dim of value
   int q_block = 0;        // rows of a block mask's tile; 0: no block mask
   int kv_block = 0;       // its columns
+  bool matrix = false;    // a mod reads a captured matrix of 16-bit numbers, whose tiles then need room beside keys and values
   bool operator==(const AttentionShape&) const = default;
 };
 
