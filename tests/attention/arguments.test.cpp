@@ -177,7 +177,7 @@ TEST_CASE("devices that differ") {
   CHECK(says(refusal([&] { flex_attention(q, q, q, score); }), {"captured tensor 0 of score_mod", "on the host"}));
 }
 
-TEST_CASE("an index outside of a captured tensor reads 0 in a kernel; with numbers the mod throws") {
+TEST_CASE("an index outside of a captured tensor reads 0 in a kernel, with numbers the mod throws") {
   for (const Device& device : Device::all()) {
     const auto q = random_normal<f32>(device, {1, 1, 16, 16});
     const Tensor<f32> bias = full<f32>(device, {16}, 3.0f);

@@ -173,6 +173,15 @@ TEST_CASE("PTX of attention: products of warpgroups, head dims that end within a
   check_ptx<bf16>({1, 1, 2, 2, 70, 140, 40, 192}, same_score, masks::sliding_window(60), {.q_block = 128, .kv_block = 80}, Target::sm_90a());
 }
 
+TEST_CASE("PTX of attention: a bias of every position is fetched with keys and values") {
+  const Tensor<bf16> bias = random_normal<bf16>(Device::host(), {150, 200}, 5);
+  const auto biased = [bias](auto score, auto, auto, auto q, auto kv) { return score + bias(q, kv); };
+  check_ptx<bf16>({1, 1, 2, 1, 150, 200, 64, 64}, biased, masks::causal, {.q_block = 128, .kv_block = 128}, Target::sm_90a());
+  const CompiledKernel kernel = compile_flex_attention(biased, masks::causal, {.dim = 128}, Target::sm_90a(), {.binary = false});
+  CHECK(kernel.explain().find("[load] tile<128x64xbf16> by the copy engine") != std::string::npos);
+  CHECK(kernel.ptx().find("ld.global.b16") == std::string::npos);
+}
+
 TEST_CASE("PTX of attention: f32") { check_ptx<f32>({1, 1, 3, 1, 40, 70, 32, 32}, scores::softcap(5), masks::causal, {.q_block = 32, .kv_block = 32}); }
 
 TEST_CASE("PTX of attention: tiles that are no multiple of 16") {

@@ -98,7 +98,7 @@ ir::Function gather_kernel() {
 
 }  // namespace
 
-TEST_CASE("gather reads neither masked-off nor outside elements; the checked mode names them") {
+TEST_CASE("gather reads neither masked-off nor outside elements, the checked mode names them") {
   const std::vector<float> table = test::random_floats(12, 5);
   std::vector<std::int32_t> index{0, 1, 2, 3, 2, 1, 0, 0, 1, 2, 3, 2, 1, 0, 0, 1, 2, 1, 2, 0};
   std::vector<float> out(20, -1);

@@ -141,7 +141,7 @@ TEST_CASE("a flash-attention loop agrees with the interpreter") {
   }
 }
 
-TEST_CASE("code for plain x86-64 and for AVX-512 machines compiles; the plain one runs here") {
+TEST_CASE("code for plain x86-64 and for AVX-512 machines compiles, the plain one runs here") {
 #if defined(__x86_64__)
   ir::Function function = start("other_machines");
   ir::Builder b(function);

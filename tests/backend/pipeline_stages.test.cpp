@@ -193,7 +193,7 @@ TEST_CASE("kernels that break a rule are the caller's error, never a crash") {
   CHECK(contains(message_of<ArgumentError>([] { compile(scale_kernel("scale"), Target::parse("host:pentium9")); }), "no CPU \"pentium9\""));
 }
 
-TEST_CASE("tiles that no GPU thread could hold are refused with the numbers; the host takes them") {
+TEST_CASE("tiles that no GPU thread could hold are refused with the numbers, the host takes them") {
   ir::Function function("big", {{.name = "x", .type = ir::Type::view(ElementType::f32, 2)}});
   ir::Builder builder(function);
   const ir::Value zero = builder.constant(ElementType::i32, std::int64_t{0});

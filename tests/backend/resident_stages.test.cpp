@@ -174,7 +174,7 @@ TEST_CASE("every stage of attention computes the same: rows that list no tile, o
   check_attention({0, 0}, 100, 64, 2);
 }
 
-TEST_CASE("what a program writes first no producer fetches; a query read behind its loop too stays out of the rings") {
+TEST_CASE("what a program writes first no producer fetches, a query read behind its loop too stays out of the rings") {
   auto number = [](ir::Builder& b, std::int64_t x) { return b.constant(ElementType::i32, x); };
   for (const bool written : {false, true}) {
     ir::Function function("k", {test::matrix("b", ElementType::bf16, true), test::matrix("w", ElementType::bf16, !written), test::matrix("c", ElementType::f32, false)});

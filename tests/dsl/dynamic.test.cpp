@@ -59,7 +59,7 @@ TEST_CASE("attention's inner step") {
   }
 }
 
-TEST_CASE("static and dynamic tiles mix; a declared type is checked while tracing") {
+TEST_CASE("static and dynamic tiles mix, a declared type is checked while tracing") {
   trace("mix", [](Parameters& p) {
     AnyPointer out = p.pointer("out", ElementType::f32);
     AnyTile dynamic_tile = full(ElementType::f32, {4, 1}, 2);

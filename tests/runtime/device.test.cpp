@@ -5,7 +5,7 @@
 
 using namespace flextile;
 
-TEST_CASE("the host is always there; devices have names that parse") {
+TEST_CASE("the host is always there, devices have names that parse") {
   CHECK(Device::all().front() == Device::host());
   CHECK(static_cast<int>(Device::all().size()) == Device::count() + 1);
   CHECK(Device() == Device::host());

@@ -166,7 +166,7 @@ TEST_CASE("fake driver: programs that stay on the device: as many as it holds, t
   CHECK_SENTENCE(ArgumentError, "all programs together must be below 2^31", launch(device.stream(), loaded, Grid{65536, 65535}, from, to));
 }
 
-TEST_CASE("fake driver: the same code is loaded on each device; resources are what the driver says") {
+TEST_CASE("fake driver: the same code is loaded on each device, resources are what the driver says") {
   if (!is_fake()) return;
   const test::AddScaled kernel;
   const Tensor<f32> x = zeros<f32>(Device::cuda(0), {4}), y = zeros<f32>(Device::cuda(1), {4});

@@ -29,7 +29,7 @@ TEST_CASE("a captured launch runs when the graph does, with the contents of then
     }
 }
 
-TEST_CASE("fills and copies on the default stream are captured; the graph keeps what it uses") {
+TEST_CASE("fills and copies on the default stream are captured, the graph keeps what it uses") {
   for (const Device& device : Device::all()) {
     CAPTURE(device.name());
     const Tensor<i32> out = zeros<i32>(device, {3, 4});

@@ -54,7 +54,7 @@ TEST_CASE("a whole number is a grid along x") {
   }
 }
 
-TEST_CASE("views bring their sizes and strides; three-dimensional grids number their programs") {
+TEST_CASE("views bring their sizes and strides, three-dimensional grids number their programs") {
   const CopyView kernel;
   std::vector<i32> values(21 * 50);
   std::iota(values.begin(), values.end(), 0);
