@@ -114,6 +114,68 @@ ir::Function product() {
   return function;
 }
 
+/// What the branch between the two products of a loop is decided by, and what the sum becomes before the second one.
+struct Choice {
+  enum class By { index, entry, entry_of_entry } by;
+  enum class Update { add, by_the_same, by_entry } update;
+  bool listed;       // the tiles too
+};
+
+/// As attention: s = q k^T, changed on one side of a branch, and out += s v. Entries are in memory.
+ir::Function two_products(const Choice& choice) {
+  constexpr int m = 64, n = 64;
+  ir::Function function("two_products", {test::matrix("q", ElementType::bf16, true), test::matrix("k", ElementType::bf16, true), test::matrix("v", ElementType::bf16, true),
+                                         test::matrix("out", ElementType::f32, false), {.name = "entries", .type = Type::pointer(ElementType::i32), .read_only = true},
+                                         {.name = "steps", .type = Type::scalar(ElementType::i32)}});
+  function.num_warps = 4;
+  ir::Builder b(function);
+  auto number = [&](std::int64_t value) { return b.constant(ElementType::i32, value); };
+  const Value zero = number(0), row = b.binary(Opcode::mul, b.program_id(0), number(m));
+  const Value q = b.view_load(function.parameter(0), {row, zero}, {m, n});
+  const ir::OperationId loop = b.for_loop(zero, function.parameter(5), number(1), {b.splat(Type::tile(ElementType::f32, {m, n}), 0.0)}, {{ir::AttributeName::stages, std::int64_t{2}}});
+  b.set_insertion_block(function.operation(loop).blocks[0]);
+  const Value i = b.argument(loop, 0, 0);
+  auto entry_at = [&](Value at) { return b.load(b.offset(function.parameter(4), at)); };
+  const Value entry = entry_at(i);
+  const Value at = b.binary(Opcode::mul, choice.listed ? b.binary(Opcode::shr, entry, number(1)) : i, number(n));
+  const Value k = b.view_load(function.parameter(1), {at, zero}, {n, n}), v = b.view_load(function.parameter(2), {at, zero}, {n, n});
+  const Value s = b.dot(q, b.transpose(k), b.splat(Type::tile(ElementType::f32, {m, n}), 0.0));
+  const Value decides = choice.by == Choice::By::index ? i : choice.by == Choice::By::entry ? entry : entry_at(b.binary(Opcode::shr, entry, number(1)));
+  const Value odd = b.binary(Opcode::ne, b.binary(Opcode::bit_and, decides, number(1)), zero);
+  const ir::OperationId branch = b.if_else(odd, {b.type(s)});
+  const ir::BlockId here = b.insertion_block();
+  b.set_insertion_block(function.operation(branch).blocks[0]);
+  b.yield({b.select(b.binary(Opcode::ge, b.expand_dims(b.arange(m), 1), b.expand_dims(b.binary(Opcode::add, at, b.arange(n)), 0)), s, b.constant(ElementType::f32, -2.0))});
+  b.set_insertion_block(function.operation(branch).blocks[1]);
+  b.yield({s});
+  b.set_insertion_block(here);
+  const Value small = b.cast(b.binary(Opcode::max, b.binary(Opcode::min, b.results(branch)[0], b.constant(ElementType::f32, 3.0)), b.constant(ElementType::f32, -3.0)), ElementType::bf16);
+  const Value sum = b.argument(loop, 0, 1);
+  auto sign = [&](Value condition) { return b.select(condition, sum, b.unary(Opcode::neg, sum)); };
+  const Value before = choice.update == Choice::Update::add ? b.binary(Opcode::add, sum, b.constant(ElementType::f32, 0.5)) : sign(choice.update == Choice::Update::by_the_same ? odd : b.binary(Opcode::gt, entry, number(3)));
+  b.yield({b.dot(small, v, before)});
+  b.set_insertion_block(function.body());
+  b.view_store(function.parameter(3), b.results(loop)[0], {row, zero});
+  b.return_values();
+  return function;
+}
+
+void check_two_products(const Choice& choice, std::int32_t steps) {
+  constexpr std::int64_t rows = 128, columns = 64, tiles = 6;
+  std::vector<bf16> q = small_numbers(rows * columns, 1), k = small_numbers(tiles * 64 * columns, 2), v = small_numbers(tiles * 64 * columns, 3);
+  std::vector<float> out(rows * columns);
+  const std::vector<std::int32_t> all = {5, 2, 8, 7, 0, 11};
+  std::vector<std::int32_t> entries(all.begin(), all.begin() + std::max(steps, 6));
+  Arguments arguments;
+  arguments.add_view(q, {rows, columns});
+  arguments.add_view(k, {tiles * 64, columns});
+  arguments.add_view(v, {tiles * 64, columns});
+  arguments.add_view(out, {rows, columns});
+  arguments.add_pointer(entries);
+  arguments.add(steps);
+  check_stages(two_products(choice), arguments, {out}, {2, 1, 1}, 0);
+}
+
 void check_product(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
   std::vector<bf16> a = small_numbers(static_cast<std::size_t>(rows * depth), 1), b = small_numbers(static_cast<std::size_t>(depth * columns), 2);
   std::vector<float> c(static_cast<std::size_t>(rows * columns));
@@ -161,6 +223,19 @@ TEST_CASE("every stage of a product computes the same: a grid of two axes, in ba
   check_product(600, 128, 64);      // 10 x 2 programs: a band of 8 and one of 2
   check_product(200, 192, 190);     // turns of three steps, the last one partly outside
   check_product(130, 64, 0);        // no steps at all
+}
+
+TEST_CASE("every stage of two products computes the same, whatever decides the branch between them and what the sum becomes") {
+  for (const Choice::By by : {Choice::By::index, Choice::By::entry, Choice::By::entry_of_entry}) {
+    for (const Choice::Update update : {Choice::Update::add, Choice::Update::by_the_same, Choice::Update::by_entry}) {
+      for (const bool listed : {false, true}) {
+        for (const std::int32_t steps : {0, 1, 2, 3, 5}) {
+          INFO("decided by " << static_cast<int>(by) << ", update " << static_cast<int>(update) << ", listed " << listed << ", " << steps << " steps");
+          check_two_products({by, update, listed}, steps);
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("every stage of attention computes the same: all tiles") {

@@ -546,7 +546,8 @@ class PtxEmulator : private PtxProgram {
       for (int k = 0; k < 4; ++k) result |= (both >> (8 * (selector >> (4 * k) & 7)) & 255) << (8 * k);
       return result;
     }
-    return ptx_binary(n, type, in(1), in(2));
+    const std::uint64_t result = ptx_binary(n, type, in(1), in(2));
+    return has(i, "relu") && static_cast<std::int64_t>(extend(result, bits_of(type))) < 0 && type[0] == 's' ? 0 : result;   // min.relu: not below 0
   }
 
   void execute(const Instruction& i, const std::vector<int>& active) {

@@ -139,13 +139,28 @@ class Overlap : ProductLoops {
       turn_ = operation.operands[1];
     }
     // And what only they need.
+    std::vector<OperationId> only_late;
     const auto& operations = f_.block(body_).operations;
     for (auto id = operations.rbegin(); id != operations.rend(); ++id) {
       const Operation& operation = f_.operation(*id);
       const bool read = operation.opcode == Opcode::load || operation.opcode == Opcode::gather;
       if (operation.results.empty() || !operation.blocks.empty() || (!read && !ir::has(operation.opcode, ir::pure)) || f_.type(operation.results[0]).rank > 0) continue;
-      const bool needed = std::any_of(operations.begin(), operations.end(), [&](OperationId user) { return !late_.contains(user.index) && depends_on(f_.operation(user), operation.results[0]); });
-      if (!needed) late_.insert(id->index);
+      const auto users = [&](OperationId user) { return depends_on(f_.operation(user), operation.results[0]); };
+      const bool used = std::any_of(operations.begin(), operations.end(), users);
+      const bool needed = std::any_of(operations.begin(), operations.end(), [&](OperationId user) { return !late_.contains(user.index) && users(user); });
+      if (used && !needed) late_.insert(id->index), only_late.push_back(*id);
+    }
+    // Not where they take what the rest of the iteration computes: that is another iteration's then.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (OperationId id : only_late) {
+        const auto& operands = f_.operation(id).operands;
+        const bool by_itself = std::all_of(operands.begin(), operands.end(), [&](Value operand) {
+          const ir::Definition& definition = f_.definition(operand);
+          return definition.block != body_ || operand == f_.block(body_).arguments[0] || operand == turn_ || (definition.operation && late_.contains(definition.operation.index));
+        });
+        if (!by_itself && late_.erase(id.index) > 0) changed = true;
+      }
     }
     const Value index = f_.block(body_).arguments[0];
     auto is_late = [&](Value value) {
@@ -385,6 +400,10 @@ class Overlap : ProductLoops {
       names[each.index] = f_.add_argument(body, types.back());
       keep_layout(each, names[each.index]);
     }
+    const Values before = names;                                     // what the iteration before has left,
+    if (update_first_) {
+      for (Value need : needs_) names.erase(need.index);             // of which this one computes its own
+    }
     const auto first_at = std::find(body_operations_.begin(), body_operations_.end(), first_);
     const auto wait_at = std::find_if(body_operations_.begin(), first_at, [&](OperationId id) { return f_.operation(id).opcode == Opcode::ring_wait; });
     const bool in_turn = f_.num_warps >= 8 && wait_at != first_at;
@@ -395,13 +414,13 @@ class Overlap : ProductLoops {
         const Value value = f_.operation(read).results[0];
         names[value.index] = f_.add_argument(body, types.emplace_back(f_.type(value)));
       }
-      copy_some(body, names, [&](OperationId id) { return in_front_.contains(id.index) && !names.contains(f_.operation(id).results[0].index); });
+      copy_some(body, names, [&](OperationId id) { return in_front_.contains(id.index) && std::find(read_ahead_.begin(), read_ahead_.end(), id) == read_ahead_.end(); });
       std::vector<BlockId> sides;
       const Value condition = renamed(names, f_.operation(branch_).operands[0]);
       for (const int side : {0, 1}) {
         side_ = side;
         sides.push_back(f_.add_block());
-        const std::vector<Value> values = iteration(sides.back(), names, {stride, last_one}, take_behind);
+        const std::vector<Value> values = iteration(sides.back(), names, before, {stride, last_one}, take_behind);
         f_.append(sides.back(), {Opcode::yield, values, {}, {}, {}, location_}, {});
       }
       side_.reset();
@@ -409,7 +428,7 @@ class Overlap : ProductLoops {
       yielded = f_.operation(choice).results;
       for (std::size_t i = 0; i < like.size(); ++i) keep_layout(like[i], yielded[i]);
     } else {
-      yielded = iteration(body, names, {stride, last_one}, take_behind);
+      yielded = iteration(body, names, before, {stride, last_one}, take_behind);
     }
     f_.append(body, {Opcode::yield, yielded, {}, {}, {}, location_}, {});
 
@@ -460,13 +479,12 @@ class Overlap : ProductLoops {
     std::int64_t stride;
     Value last;          // index
   };
-  std::vector<Value> iteration(BlockId block, Values names, const Steps& steps, OperationId take_behind) {
+  std::vector<Value> iteration(BlockId block, Values names, Values before, const Steps& steps, OperationId take_behind) {
     const Value sum = f_.block(body_).arguments[1 + slot_], operand = f_.operation(second_).operands[0];
     const Value index = names[index_.index], held = names[operand.index];
     names.erase(operand.index);
     const auto first_at = std::find(body_operations_.begin(), body_operations_.end(), first_);
     auto before_first = [&](OperationId id) { return std::find(body_operations_.begin(), first_at + 1, id) != first_at + 1; };
-    Values before = names;   // what the iteration before has left
     std::vector<Value> ahead;   // read before anything is released: a release waits for what was read before it
     if (!read_ahead_.empty()) read_at(block, names, arithmetic(block, Opcode::min, arithmetic(block, Opcode::add, index, number(block, steps.stride)), steps.last), ahead);
     for (OperationId id : body_operations_) {
