@@ -100,10 +100,11 @@ std::int64_t heads_at_once(const AttentionProblem& p, const Device& device) {
   const std::int64_t bytes = p.kv_len * (p.dim + p.value_dim) * byte_size(p.query.element) * p.kv_heads / p.heads;
   const std::int64_t most = std::clamp<std::int64_t>(cache / 3 / std::max<std::int64_t>(bytes, 1), 1, heads);
   // Not so that few are left for the end: 32 heads go by fours rather than by fives, of which two would be last and alone.
+  constexpr std::int64_t most_tries = 16;   // each call asks
+  auto of_the_last = [&](std::int64_t together) { return (heads - 1) % together + 1; };
   std::int64_t best = most;
-  auto of_the_last = [&](std::int64_t together) { return static_cast<double>((heads - 1) % together + 1) / static_cast<double>(together); };
-  for (std::int64_t fewer = most - 1; 2 * fewer >= most; --fewer) {
-    if (of_the_last(fewer) > of_the_last(best)) best = fewer;
+  for (std::int64_t fewer = most - 1; of_the_last(best) < best && 2 * fewer >= most && most - fewer <= most_tries; --fewer) {
+    if (of_the_last(fewer) * best > of_the_last(best) * fewer) best = fewer;
   }
   return best;
 }
@@ -112,9 +113,9 @@ std::int64_t heads_at_once(const AttentionProblem& p, const Device& device) {
 /// a quarter where the heads that go together have less than one and a half blocks for each multiprocessor. (Causal masks, simulated
 /// and measured from 1K to 64K: up to 10 % of the time was lost at the end without. Of short rows a quarter is too much: keys and
 /// values come from memory once more.)
-std::int64_t last_blocks(const AttentionProblem& p, std::int64_t blocks, const Device& device) {
+std::int64_t last_blocks(const AttentionProblem& p, std::int64_t heads_at_once, std::int64_t blocks, const Device& device) {
   if (!p.mask) return 0;
-  return heads_at_once(p, device) * blocks * 2 < device.properties().multiprocessors * 3 ? blocks / 4 : blocks / 8;
+  return heads_at_once * blocks * 2 < device.properties().multiprocessors * 3 ? blocks / 4 : blocks / 8;
 }
 
 }  // namespace
@@ -144,10 +145,10 @@ AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef
     arguments.emplace_back(mask->rows().entries);
   }
   arguments.emplace_back(p.scale);
-  arguments.emplace_back(static_cast<i32>(heads_at_once(p, device)));
   const AttentionConfig& c = kernel.config;
-  const std::int64_t blocks = mask ? mask->q_tiles() * c.row_parts : ceil_div(p.q_len, c.block_m);
-  arguments.emplace_back(static_cast<i32>(last_blocks(p, blocks, device)));
+  const std::int64_t blocks = mask ? mask->q_tiles() * c.row_parts : ceil_div(p.q_len, c.block_m), together = heads_at_once(p, device);
+  arguments.emplace_back(static_cast<i32>(together));
+  arguments.emplace_back(static_cast<i32>(last_blocks(p, together, blocks, device)));
   if (score) append_arguments(arguments, *score);
   if (mask) append_arguments(arguments, mask->mod());
 

@@ -47,6 +47,16 @@ void check(const ir::Function& function, Interpreter& interpreter) {
   }
 }
 
+/// Of a function whose one parameter is 3.
+std::vector<IndexFacts> checked_facts(const ir::Function& function) {
+  Interpreter interpreter(function, {{0, 0, 0}, {1, 1, 1}});
+  Contents three;
+  three.elements = {{3, 0}};
+  interpreter.run({three});
+  check(function, interpreter);
+  return backend::index_facts(function);
+}
+
 }  // namespace
 
 TEST_CASE("index facts hold for random programs") {
@@ -74,18 +84,13 @@ TEST_CASE("index facts hold where integers wrap, and find what addresses are mad
   const ir::Value inside = builder.binary(Opcode::lt, builder.binary(Opcode::add, start, builder.arange(64)), builder.constant(ElementType::i32, std::int64_t{200}));
   builder.return_values();
 
-  Interpreter interpreter(function, {{0, 0, 0}, {1, 1, 1}});
-  Contents three;
-  three.elements = {{3, 0}};
-  interpreter.run({three});
-  check(function, interpreter);
-  const std::vector<IndexFacts> facts = backend::index_facts(function);
+  const std::vector<IndexFacts> facts = checked_facts(function);
   CHECK(facts[address.index].run == 64);
   CHECK(facts[address.index].divisor == 64);
   CHECK(facts[inside.index].constancy == 8);
 }
 
-TEST_CASE("index facts of what loops carry, branches yield and roles hand over") {
+TEST_CASE("index facts of what loops carry and branches yield") {
   using ir::Opcode;
   ir::Function function("k", {{.name = "n", .type = ir::Type::scalar(ElementType::i32)}});
   ir::Builder b(function);
@@ -112,12 +117,7 @@ TEST_CASE("index facts of what loops carry, branches yield and roles hand over")
   const ir::Value chosen = b.results(choice)[0];
   b.return_values();
 
-  Interpreter interpreter(function, {{0, 0, 0}, {1, 1, 1}});
-  Contents three;
-  three.elements = {{3, 0}};
-  interpreter.run({three});
-  check(function, interpreter);
-  const std::vector<IndexFacts> facts = backend::index_facts(function);
+  const std::vector<IndexFacts> facts = checked_facts(function);
   CHECK(facts[steps.index].divisor == 32);
   CHECK(facts[powers.index].divisor == 64);
   CHECK(facts[any.index].divisor == 1);

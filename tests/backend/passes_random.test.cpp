@@ -7,6 +7,7 @@
 
 #include <flextile/ir/error.hpp>
 
+#include "../../backend/src/nvptx/nvptx.hpp"
 #include "../../backend/src/passes/canonicalise.hpp"
 #include "../../backend/src/passes/common_subexpressions.hpp"
 #include "../../backend/src/passes/dead_code.hpp"
@@ -69,6 +70,7 @@ TEST_CASE("passes alone keep the numbers, and have nothing to do a second time")
                                                      {"common_subexpressions", backend::common_subexpressions},
                                                      {"loop_invariant", backend::loop_invariant},
                                                      {"sink", backend::sink},
+                                                     {"tile_gathers", backend::tile_gathers},
                                                      {"dead_code", backend::dead_code}};
   for (const auto& [name, pass] : passes) {
     for (unsigned seed = 1000; seed < 1100; ++seed) {

@@ -6,6 +6,7 @@
 #include <flextile/ir/builder.hpp>
 #include <flextile/ir/error.hpp>
 
+#include "../../backend/src/nvptx/nvptx.hpp"
 #include "../../backend/src/passes/canonicalise.hpp"
 #include "../../backend/src/passes/common_subexpressions.hpp"
 #include "../../backend/src/passes/contract.hpp"
@@ -358,4 +359,25 @@ TEST_CASE("sink: what branches alone use goes into them, not into loops, and not
     CHECK(count(text, "= add ") == 1);
     CHECK(text.find("= add ") < first_if(text));
   }
+}
+
+TEST_CASE("tile_gathers: rows and columns that count up by one are a tile, others are not") {
+  const auto text_of = [](auto&& indices) {
+    Kernel kernel;
+    ir::Builder& b = kernel.builder;
+    const Value rows = b.broadcast(b.expand_dims(b.binary(Opcode::add, b.arange(16), kernel.i), 1), {16, 32}), columns = b.broadcast(b.expand_dims(b.arange(32, 8), 0), {16, 32});
+    const std::pair<Value, Value> at = indices(b, rows, columns);
+    kernel.keep(b.gather(kernel.x, {at.first, at.second}));
+    return kernel.after(backend::tile_gathers, Target::sm_90a());
+  };
+  const std::string tile = text_of([](ir::Builder&, Value rows, Value columns) { return std::pair(rows, columns); });
+  CHECK(contains(tile, "view_load"));
+  CHECK_FALSE(contains(tile, "gather"));
+  CHECK(contains(tile, "constant {value = 8}"));                        // where the columns start
+  const std::string turned = text_of([](ir::Builder&, Value rows, Value columns) { return std::pair(columns, rows); });
+  CHECK(contains(turned, "gather"));
+  const std::string strided = text_of([](ir::Builder& b, Value rows, Value columns) { return std::pair(rows, b.binary(Opcode::add, columns, columns)); });
+  CHECK(contains(strided, "gather"));
+  const std::string one_row = text_of([](ir::Builder& b, Value, Value columns) { return std::pair(b.splat(Type::tile(ElementType::i32, {16, 32}), std::int64_t{3}), columns); });
+  CHECK(contains(one_row, "gather"));
 }

@@ -121,7 +121,7 @@ class BulkLoads : ResidentPrograms {
     for (OperationId id : f_.block(body).operations) {
       const Operation& load = f_.operation(id);
       if (load.opcode != Opcode::view_load || !feeds_dots(load.results[0])) continue;
-      if (!can_copy(load) || !in_boxes(load)) return "a tile that a dot reads is none of 16-bit numbers in rows of whole 128 bytes, aligned in memory";
+      if (!in_boxes(load)) return "a tile that a dot reads is none of 16-bit numbers in rows of whole 128 bytes, aligned in memory";
       // The copy engine does not wait for what threads have written to memory, nor does another warp of this program.
       if (!parameter_of(load.operands[0])->read_only && writes(f_.body())) return "the kernel may write what the loop reads: where it does not, make that view const";
       Copied ring{id, {}, {}};
@@ -161,7 +161,7 @@ class BulkLoads : ResidentPrograms {
     const Order& operations = f_.block(f_.body()).operations;
     for (auto id = operations.begin(); *id != loop; ++id) {
       const Operation& load = f_.operation(*id);
-      if (!can_copy(load) || !in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
+      if (load.opcode != Opcode::view_load || !feeds_dots(load.results[0]) || !in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
       const auto first = std::find_if(id + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); });
       if (first == operations.end() || *first != loop) continue;
       if (std::none_of(first + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); })) single_.push_back({*id, {}, {}});

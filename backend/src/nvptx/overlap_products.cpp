@@ -20,44 +20,22 @@
 #include <optional>
 #include <set>
 
-#include "nvptx/layouts.hpp"
 #include "nvptx/nvptx.hpp"
-#include "nvptx/product_loops.hpp"
+#include "nvptx/overlap_plan.hpp"
 #include "nvptx/resident_programs.hpp"
 #include "nvptx/sums_in_flight.hpp"
 #include "nvptx/wgmma.hpp"
 
-#pragma GCC diagnostic ignored "-Wswitch-enum"
-
 namespace flextile::backend {
 namespace {
 
-using ir::AttributeName;
-using ir::Attributes;
-using ir::BlockId;
-using ir::Function;
-using ir::Opcode;
-using ir::Operation;
-using ir::OperationId;
-using ir::Type;
-using ir::Value;
-
-/// Registers of a thread beside the sums and operands of both products.
-constexpr std::int64_t other_registers = 40;
-constexpr std::int64_t most_carried = 8;   // registers for what the update of the sum needs of the iteration before
-
-std::int64_t registers_per_thread(const Function& function) {
-  return std::min<std::int64_t>(255, 65536 / (32 * function.num_warps) / 8 * 8);
-}
-
-class Overlap : ProductLoops {
+class Overlap : OverlapPlan {
  public:
-  explicit Overlap(Function& function) : ProductLoops(function) {}
+  explicit Overlap(Function& function) : OverlapPlan(function) {}
 
   void run() { visit(f_.body()); }
 
  private:
-
   /// The loops of a program.
   void visit(BlockId block) {
     for (OperationId id : std::vector<OperationId>(f_.block(block).operations)) {
@@ -71,218 +49,8 @@ class Overlap : ProductLoops {
     }
   }
 
-  // ---- the plan
-  bool plan(OperationId loop_id) {
-    const Operation& loop = f_.operation(loop_id);
-    body_ = loop.blocks[0];
-    late_.clear();
-    update_.clear();
-    cast_ = {};
-    std::vector<OperationId> dots;
-    for (OperationId id : f_.block(body_).operations) {
-      const Operation& operation = f_.operation(id);
-      if (operation.opcode != Opcode::dot) continue;
-      if (operation.attributes.string(AttributeName::instruction) != "wgmma") return false;
-      dots.push_back(id);
-    }
-    const Operation* step = f_.defining(loop.operands[2]);
-    if (dots.size() != 2 || !step || step->opcode != Opcode::constant) return false;
-    first_ = dots[0];
-    second_ = dots[1];
-    if (!carries_sums(loop) || !find_late_operations() || !find_update() || !has_registers()) return false;
-    find_needs();
-    find_branch();
-    return true;
-  }
-
-  /// The second product's result is only carried into the next iteration.
-  bool carries_sums(const Operation& loop) {
-    const Value sum = f_.operation(second_).results[0];
-    const Operation& yield = f_.operation(f_.block(body_).operations.back());
-    const auto at = std::find(yield.operands.begin(), yield.operands.end(), sum);
-    if (at == yield.operands.end() || std::count(yield.operands.begin(), yield.operands.end(), sum) != 1 || users(sum) != 1) return false;
-    slot_ = static_cast<std::size_t>(at - yield.operands.begin());
-    return f_.layout_of(sum) == f_.layout_of(loop.results[slot_]) && !depends_on(f_.operation(first_), f_.block(body_).arguments[1 + slot_]);
-  }
-
-  /// The second product, its shared operands and their rings: they go into the next iteration.
-  bool find_late_operations() {
-    const Operation& second = f_.operation(second_);
-    std::set<std::uint32_t> buffers;
-    late_.insert(second_.index);
-    for (int i : {0, 1}) {
-      Value operand = second.operands[i];
-      std::vector<OperationId> read;
-      while (const ir::OperationId id = f_.definition(operand).operation) {
-        const Operation& operation = f_.operation(id);
-        if (operation.opcode != Opcode::transpose && operation.opcode != Opcode::shared_load) break;
-        read.push_back(id);
-        operand = operation.operands[0];
-        if (operation.opcode == Opcode::shared_load) break;
-      }
-      const bool shared = !read.empty() && f_.operation(read.back()).opcode == Opcode::shared_load;
-      if (shared != (i == 1)) return false;                        // p in registers, the other from a ring
-      if (!shared) continue;
-      for (OperationId id : read) late_.insert(id.index);
-      buffers.insert(operand.index);
-    }
-    int waits = 0, releases = 0;
-    for (OperationId id : f_.block(body_).operations) {
-      const Operation& operation = f_.operation(id);
-      const bool of_buffer = !operation.operands.empty() && buffers.contains(operation.operands[0].index);
-      if (!of_buffer) continue;
-      if (operation.opcode == Opcode::ring_wait) ++waits;
-      else if (operation.opcode == Opcode::ring_release) ++releases;
-      else if (operation.opcode == Opcode::shared_load && late_.contains(id.index)) continue;
-      else return false;                                           // somebody else reads it
-      late_.insert(id.index);
-      turn_ = operation.operands[1];
-    }
-    // And what only they need.
-    std::vector<OperationId> only_late;
-    const auto& operations = f_.block(body_).operations;
-    for (auto id = operations.rbegin(); id != operations.rend(); ++id) {
-      const Operation& operation = f_.operation(*id);
-      const bool read = operation.opcode == Opcode::load || operation.opcode == Opcode::gather;
-      if (operation.results.empty() || !operation.blocks.empty() || (!read && !ir::has(operation.opcode, ir::pure)) || f_.type(operation.results[0]).rank > 0) continue;
-      const auto users = [&](OperationId user) { return depends_on(f_.operation(user), operation.results[0]); };
-      const bool used = std::any_of(operations.begin(), operations.end(), users);
-      const bool needed = std::any_of(operations.begin(), operations.end(), [&](OperationId user) { return !late_.contains(user.index) && users(user); });
-      if (used && !needed) late_.insert(id->index), only_late.push_back(*id);
-    }
-    // Not where they take what the rest of the iteration computes: that is another iteration's then.
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (OperationId id : only_late) {
-        const auto& operands = f_.operation(id).operands;
-        const bool by_itself = std::all_of(operands.begin(), operands.end(), [&](Value operand) {
-          const ir::Definition& definition = f_.definition(operand);
-          return definition.block != body_ || operand == f_.block(body_).arguments[0] || operand == turn_ || (definition.operation && late_.contains(definition.operation.index));
-        });
-        if (!by_itself && late_.erase(id.index) > 0) changed = true;
-      }
-    }
-    const Value index = f_.block(body_).arguments[0];
-    auto is_late = [&](Value value) {
-      const OperationId id = f_.definition(value).operation;
-      return value == index || value == turn_ || (id && late_.contains(id.index));
-    };
-    return waits == 1 && releases == 1 && std::all_of(operations.begin(), operations.end(), [&](OperationId id) {
-      return f_.operation(id).opcode != Opcode::ring_release || !late_.contains(id.index) || needs_only(f_.operation(id), is_late);
-    });
-  }
-
-  /// What is computed from the carried sum: it can wait until the late product is done.
-  bool find_update() {
-    std::set<std::uint32_t> values{f_.block(body_).arguments[1 + slot_].index};
-    const Value addend = f_.operation(second_).operands[2];
-    for (OperationId id : f_.block(body_).operations) {
-      const Operation& operation = f_.operation(id);
-      if (late_.contains(id.index) || ir::has(operation.opcode, ir::terminator)) continue;
-      if (std::none_of(operation.operands.begin(), operation.operands.end(), [&](Value operand) { return values.contains(operand.index); })) {
-        if (std::any_of(values.begin(), values.end(), [&](std::uint32_t value) { return depends_on(operation, Value{value}); })) return false;
-        continue;
-      }
-      if (!ir::has(operation.opcode, ir::pure) || !operation.blocks.empty()) return false;
-      update_.insert(id.index);
-      for (Value result : operation.results) values.insert(result.index);
-    }
-    // The operand's last conversion waits too: until then the old operand is in use.
-    const ir::OperationId cast = f_.definition(f_.operation(second_).operands[0]).operation;
-    if (!cast || f_.definition(f_.operation(second_).operands[0]).block != body_ || users(f_.operation(second_).operands[0]) != 1) return false;
-    if (f_.operation(cast).opcode == Opcode::cast) cast_ = cast;
-    const Operation& yield = f_.operation(f_.block(body_).operations.back());
-    for (std::size_t i = 0; i < yield.operands.size(); ++i) {
-      if (i != slot_ && values.contains(yield.operands[i].index)) return false;
-    }
-    return f_.definition(addend).block == body_ && values.contains(addend.index) && f_.layout_of(addend) == f_.layout_of(f_.operation(second_).results[0]);
-  }
-
-  /// What the update takes from the rest of the iteration, seen through operations that cost nothing: it can be carried into the
-  /// next where it is little.
-  void find_needs() {
-    needs_.clear();
-    repeated_.clear();
-    std::vector<Value> open;
-    auto look_at = [&](const Operation& operation) { open.insert(open.end(), operation.operands.begin(), operation.operands.end()); };
-    for (std::uint32_t id : update_) look_at(f_.operation(OperationId{id}));
-    const Value sum = f_.block(body_).arguments[1 + slot_];
-    while (!open.empty()) {
-      const Value value = open.back();
-      open.pop_back();
-      const OperationId id = f_.definition(value).operation;
-      if (f_.definition(value).block != body_ || value == sum || (id && (update_.contains(id.index) || repeated_.contains(id.index)))) continue;
-      if (id && costs_nothing(f_.operation(id))) {
-        repeated_.insert(id.index);
-        look_at(f_.operation(id));
-      } else if (std::find(needs_.begin(), needs_.end(), value) == needs_.end()) {
-        needs_.push_back(value);
-      }
-    }
-    std::int64_t registers = 0;
-    for (Value need : needs_) {
-      if (!f_.definition(need).operation) registers = most_carried;   // of an argument the iteration before has another
-      registers += f_.type(need).has_shape() && f_.type(need).rank > 0 ? register_count(f_.layouts[f_.layout_of(need)]) : 1;
-    }
-    update_first_ = registers <= most_carried;
-  }
-
-  /// The first branch behind the first product that the iteration's start can decide.
-  void find_branch() {
-    branch_ = {};
-    decides_.clear();
-    in_front_.clear();
-    read_ahead_.clear();
-    const auto& operations = f_.block(body_).operations;
-    const bool writes = std::any_of(operations.begin(), operations.end(), [&](OperationId id) { return writes_memory(f_.operation(id)); });
-    for (auto id = std::find(operations.begin(), operations.end(), first_); id != operations.end() && !branch_; ++id) {
-      const Operation& operation = f_.operation(*id);
-      std::set<std::uint32_t> slice, of_turn;
-      if (operation.opcode != Opcode::if_ || !is_early(*id) || !is_known_early(operation.operands[0], writes, slice) || !is_known_early(turn_, writes, of_turn)) continue;
-      branch_ = *id;
-      decides_ = std::move(slice);
-      in_front_ = std::move(of_turn);
-      in_front_.insert(decides_.begin(), decides_.end());
-      for (OperationId each : operations) {
-        if (decides_.contains(each.index) && ir::has(f_.operation(each).opcode, ir::reads)) read_ahead_.push_back(each);
-      }
-    }
-  }
-
-  bool writes_memory(const Operation& operation) const {
-    const bool itself = ir::has(operation.opcode, ir::writes);
-    return itself || std::any_of(operation.blocks.begin(), operation.blocks.end(), [&](BlockId block) {
-      const auto& inner = f_.block(block).operations;
-      return std::any_of(inner.begin(), inner.end(), [&](OperationId id) { return writes_memory(f_.operation(id)); });
-    });
-  }
-
-  /// From the index and what comes from outside; adds the operations to `slice`.
-  bool is_known_early(Value value, bool writes, std::set<std::uint32_t>& slice) const {
-    if (f_.definition(value).block != body_ || value == f_.block(body_).arguments[0]) return true;
-    const OperationId id = f_.definition(value).operation;
-    if (!id) return false;   // carried
-    const Operation& operation = f_.operation(id);
-    const bool reads = !writes && (operation.opcode == Opcode::load || operation.opcode == Opcode::gather);
-    if (f_.type(value).rank > 0 || !operation.blocks.empty() || (!reads && !ir::has(operation.opcode, ir::pure)) || late_.contains(id.index)) return false;
-    slice.insert(id.index);
-    return std::all_of(operation.operands.begin(), operation.operands.end(), [&](Value operand) { return is_known_early(operand, writes, slice); });
-  }
-
-  static bool costs_nothing(const Operation& operation) {
-    return operation.opcode == Opcode::broadcast || operation.opcode == Opcode::expand_dims || operation.opcode == Opcode::unlikely || operation.opcode == Opcode::constant;
-  }
-
-  bool has_registers() const {
-    const Operation &first = f_.operation(first_), &second = f_.operation(second_);
-    const std::int64_t threads = 32 * f_.num_warps, most = registers_per_thread(f_) - other_registers;
-    const Type &s = f_.type(first.results[0]), &sum = f_.type(second.results[0]), &p = f_.type(second.operands[0]);
-    return s.extents[0] == sum.extents[0] && (s.elements() + sum.elements() + p.elements() / 2) / threads <= most;
-  }
-
   void turn(BlockId block, const char* kind) { f_.append(block, {Opcode::turn, {}, {}, {}, {{AttributeName::kind, std::string(kind)}}, location_}, {}); }
 
-  // ---- the transformation
   /// Copies the body's operations that `accept` picks, in order.
   template <class Accept> void copy_some(BlockId block, Values& names, Accept accept) {
     for (OperationId id : body_operations_) {
@@ -303,8 +71,6 @@ class Overlap : ProductLoops {
     const std::vector<Value> yielded = f_.operation(inside.back()).operands;
     for (std::size_t i = 0; i < yielded.size(); ++i) names[branch.results[i].index] = renamed(names, yielded[i]);
   }
-  bool is_release(OperationId id) const { return f_.operation(id).opcode == Opcode::ring_release; }
-  bool is_early(OperationId id) const { return !(side_ && in_front_.contains(id.index)) && !is_release(id) && !late_.contains(id.index) && !update_.contains(id.index) && id != cast_ && !ir::has(f_.operation(id).opcode, ir::terminator); }
   /// What the second product adds to, from the sum and needs that `names` holds.
   Value update(BlockId block, Values& names) {
     copy_some(block, names, [&](OperationId id) { return update_.contains(id.index) || repeated_.contains(id.index); });
@@ -434,7 +200,7 @@ class Overlap : ProductLoops {
 
     std::vector<Value> operands{arithmetic(some, Opcode::add, lower, number(some, stride)), upper, step};
     operands.insert(operands.end(), initial.begin(), initial.end());
-    read_at(some, {}, arithmetic(some, Opcode::min, operands[0], last_one), operands);
+    if (!read_ahead_.empty()) read_at(some, {}, arithmetic(some, Opcode::min, operands[0], last_one), operands);
     if (in_turn && !programs_.loop) turn(some, "open");
     const OperationId rest = f_.append(some, {Opcode::for_, std::move(operands), {}, {body}, loop.attributes, location_}, types);
     std::vector<Value> results = f_.operation(rest).results;
@@ -485,10 +251,11 @@ class Overlap : ProductLoops {
     names.erase(operand.index);
     const auto first_at = std::find(body_operations_.begin(), body_operations_.end(), first_);
     auto before_first = [&](OperationId id) { return std::find(body_operations_.begin(), first_at + 1, id) != first_at + 1; };
+    auto is_own = [&](OperationId id) { return is_early(id) && !in_front_.contains(id.index); };   // those stand in front of both sides
     std::vector<Value> ahead;   // read before anything is released: a release waits for what was read before it
     if (!read_ahead_.empty()) read_at(block, names, arithmetic(block, Opcode::min, arithmetic(block, Opcode::add, index, number(block, steps.stride)), steps.last), ahead);
     for (OperationId id : body_operations_) {
-      if (!is_early(id) || !before_first(id)) continue;
+      if (!is_own(id) || !before_first(id)) continue;
       copy_operation(id, block, names);
       if (take_behind && id == take_behind) turn(block, "take");   // not between an operand's read and its product
     }
@@ -506,7 +273,7 @@ class Overlap : ProductLoops {
       copy_some(block, names, [&](OperationId id) { return is_release(id) && !late_.contains(id.index) && (at_once && feeds_first_alone(id)) == of_first; });
     };
     release_others(true);
-    copy_some(block, names, [&](OperationId id) { return is_early(id) && !before_first(id); });
+    copy_some(block, names, [&](OperationId id) { return is_own(id) && !before_first(id); });
     names[sum.index] = wait(block, product, 0);
     if (at_once) release(block);
     if (cast_) copy(cast_, block, names);
@@ -520,22 +287,10 @@ class Overlap : ProductLoops {
   /// What the iteration `index` reads to decide its branch.
   void read_at(BlockId block, Values names, Value index, std::vector<Value>& values) {
     names[index_.index] = index;
-    for (OperationId read : read_ahead_) names.erase(f_.operation(read).results[0].index);
-    std::set<std::uint32_t> needed;
-    for (OperationId read : read_ahead_) collect(read, needed);
     for (OperationId id : body_operations_) {
-      if (needed.contains(id.index)) copy(id, block, names);
+      if (decides_.contains(id.index)) copy(id, block, names);
     }
-    for (OperationId read : read_ahead_) values.push_back(renamed(names, f_.operation(read).results[0]));
-  }
-
-  /// The operation and those of the body that it is computed from.
-  void collect(OperationId id, std::set<std::uint32_t>& into) const {
-    into.insert(id.index);
-    for (Value operand : f_.operation(id).operands) {
-      const OperationId source = f_.definition(operand).operation;
-      if (source && f_.definition(operand).block == body_) collect(source, into);
-    }
+    for (OperationId read : read_ahead_) values.push_back(names.at(f_.operation(read).results[0].index));
   }
 
   /// A warpgroup may begin its next program while another is in this one: turns go on from program to program.
@@ -580,19 +335,8 @@ class Overlap : ProductLoops {
     BlockId block;
     OperationId loop;
   } programs_;                                 // the loop over programs, where they stay on the device
-  OperationId first_, second_;
-  std::size_t slot_ = 0;                       // of the sum among the carried values
   Value index_;
   std::int64_t stages_ = 1;                    // of the ring that the second product reads
-  std::set<std::uint32_t> late_, update_;      // operations of the body
-  std::set<std::uint32_t> repeated_;           // what costs nothing: for the update once more
-  std::vector<Value> needs_;                   // of the body, by the update
-  bool update_first_ = false;                  // in the next iteration, while its first product runs
-  OperationId cast_;                           // the operand's last conversion
-  OperationId branch_;                         // decided at the iteration's start
-  std::set<std::uint32_t> decides_;            // operations of the body that decide it
-  std::vector<OperationId> read_ahead_;        // of these: what reads memory, an iteration ahead
-  std::set<std::uint32_t> in_front_;           // operations that then stand in front of it
   std::optional<int> side_;                    // of the branch, which is being copied
   std::vector<OperationId> body_operations_;
   Values late_names_;                          // what the late operations' copies are called

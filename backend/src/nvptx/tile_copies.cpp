@@ -85,17 +85,6 @@ bool TileCopies::reads_what_nobody_writes(const Operation& operation) const {
   return parameter && parameter->read_only;
 }
 
-bool TileCopies::writes(BlockId block) const {
-  for (OperationId id : f_.block(block).operations) {
-    const Operation& operation = f_.operation(id);
-    if (ir::has(operation.opcode, ir::writes)) return true;
-    for (BlockId inner : operation.blocks) {
-      if (writes(inner)) return true;
-    }
-  }
-  return false;
-}
-
 bool TileCopies::contains_loop(BlockId block) const {
   for (OperationId id : f_.block(block).operations) {
     const Operation& operation = f_.operation(id);

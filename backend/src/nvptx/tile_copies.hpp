@@ -6,6 +6,7 @@
 
 #include <flextile/ir/function.hpp>
 
+#include "effects.hpp"
 #include "nvptx/facts.hpp"
 
 namespace flextile::backend {
@@ -39,7 +40,7 @@ class TileCopies {
   bool reads_what_nobody_writes(const ir::Operation& read) const;
   /// The block in which an operation with results stands.
   ir::BlockId block_of(ir::OperationId id) const { return f_.definition(f_.operation(id).results[0]).block; }
-  bool writes(ir::BlockId block) const;
+  bool writes(ir::BlockId block) const { return writes_memory(f_, block); }
   bool contains_loop(ir::BlockId block) const;
   /// The operation or one in its blocks takes the value.
   bool uses(ir::OperationId id, ir::Value value) const;

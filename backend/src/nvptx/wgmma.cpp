@@ -31,8 +31,9 @@ struct Descriptor {
   int at(int k) const { return transposed ? 128 * k : k / 4 * panel_units + k % 4 * 2; }
 };
 
-/// The operand from a row on, which lies in a panel's rows: `rows` for each warpgroup before this one, and `first`. Stages are whole 16-byte units apart and shared memory ends far below
-/// 2^18: the stage's distance is added to the first one's descriptor, which is known in front of all loops.
+/// The operand from a row on, which lies in a panel's rows: `rows` for each warpgroup before this one, and `first`. Stages are whole
+/// 16-byte units apart and shared memory ends far below 2^18: the stage's distance is added to the first one's descriptor, which is
+/// known in front of all loops.
 Descriptor descriptor(Lowering& l, const FragmentSource& source, int rows, int first) {
   const SharedShape shape = shared_shape(l.f, source.load->operands[0]);
   Descriptor result{nullptr, shape.panel_bytes / 16, source.transposed};

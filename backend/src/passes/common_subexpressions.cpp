@@ -6,6 +6,8 @@
 
 #include <flextile/ir/rewriter.hpp>
 
+#include "effects.hpp"
+
 namespace flextile::backend {
 namespace {
 
@@ -56,26 +58,16 @@ class Numbering {
     std::uint64_t epoch;
   };
 
-  bool writes(const ir::Operation& operation) const {
-    if (ir::has(operation.opcode, ir::writes) || ir::has(operation.opcode, ir::sync)) return true;
-    for (const ir::BlockId block : operation.blocks) {
-      for (const OperationId id : function_.block(block).operations) {
-        if (writes(function_.operation(id))) return true;
-      }
-    }
-    return false;
-  }
-
   void visit(ir::BlockId block) {
     std::vector<std::uint64_t> added;
     for (const OperationId id : function_.block(block).operations) {
       const ir::Operation& operation = function_.operation(id);
-      const bool changes_memory = writes(operation);
-      if (changes_memory) ++epoch_;                       // also before a loop: its end comes before its beginning
+      const bool changes = changes_memory(function_, operation);
+      if (changes) ++epoch_;                       // also before a loop: its end comes before its beginning
       for (const ir::BlockId inner : operation.blocks) visit(inner);
-      if (changes_memory) ++epoch_;
+      if (changes) ++epoch_;
       const bool reads = ir::has(operation.opcode, ir::reads);
-      if (!operation.blocks.empty() || changes_memory || operation.results.empty() || !(reads || ir::has(operation.opcode, ir::pure))) continue;
+      if (!operation.blocks.empty() || changes || operation.results.empty() || !(reads || ir::has(operation.opcode, ir::pure))) continue;
       const std::uint64_t epoch = reads ? epoch_ : 0;
       const std::uint64_t hash = hash_of(operation, epoch);
       if (!join(id, hash, epoch)) {

@@ -5,6 +5,7 @@
 
 #include <flextile/ir/rewriter.hpp>
 
+#include "effects.hpp"
 #include "passes/fold.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"   // operations that are not listed stay where they are
@@ -65,7 +66,7 @@ class Motion {
         if (uses_value_of(operation, at)) break;
         const Opcode opcode = function_.operation(owner).opcode;
         if (opcode == Opcode::for_ || opcode == Opcode::while_) {
-          if (ir::has(operation.opcode, ir::reads) && writes(function_.operation(owner))) break;
+          if (ir::has(operation.opcode, ir::reads) && changes_memory(function_, function_.operation(owner))) break;
           left_loop = owner;
           home = parents_[at.index];
         } else if (opcode != Opcode::if_ || !leaves_branches(operation)) {
@@ -140,16 +141,6 @@ class Motion {
 
   bool uses_value_of(const ir::Operation& operation, ir::BlockId block) const {
     return std::any_of(operation.operands.begin(), operation.operands.end(), [&](Value operand) { return homes_[operand.index] == block; });
-  }
-
-  bool writes(const ir::Operation& operation) const {
-    if (ir::has(operation.opcode, ir::writes) || ir::has(operation.opcode, ir::sync)) return true;
-    for (const ir::BlockId block : operation.blocks) {
-      for (const OperationId id : function_.block(block).operations) {
-        if (writes(function_.operation(id))) return true;
-      }
-    }
-    return false;
   }
 
   static constexpr std::int64_t branch_limit = 256;         // elements of a result that leaves a branch

@@ -1,0 +1,46 @@
+// Which loops have two products of which the second can run an iteration late, and what of an iteration goes where.
+// overlap_products.cpp makes it so.
+#pragma once
+#include <set>
+#include <vector>
+
+#include "nvptx/product_loops.hpp"
+
+namespace flextile::backend {
+
+class OverlapPlan : protected ProductLoops {
+ protected:
+  explicit OverlapPlan(Function& function) : ProductLoops(function) {}
+
+  /// False where the loop stays as it is.
+  bool plan(OperationId loop_id);
+
+  bool is_release(OperationId id) const { return f_.operation(id).opcode == Opcode::ring_release; }
+  /// Of its own iteration: not late, no part of the update, and no release, which find their places by themselves.
+  bool is_early(OperationId id) const {
+    return !is_release(id) && !late_.contains(id.index) && !update_.contains(id.index) && id != cast_ && !ir::has(f_.operation(id).opcode, ir::terminator);
+  }
+
+  OperationId first_, second_;                 // products
+  std::size_t slot_ = 0;                       // of the sum among the carried values
+  std::set<std::uint32_t> late_, update_;      // operations of the body
+  std::set<std::uint32_t> repeated_;           // what costs nothing: for the update once more
+  std::vector<Value> needs_;                   // of the body, by the update
+  bool update_first_ = false;                  // in the next iteration, while its first product runs
+  OperationId cast_;                           // the late operand's last conversion
+  OperationId branch_;                         // decided at the iteration's start
+  std::set<std::uint32_t> decides_;            // operations of the body that decide it
+  std::vector<OperationId> read_ahead_;        // of these: what reads memory, an iteration ahead
+  std::set<std::uint32_t> in_front_;           // operations that then stand in front of it
+
+ private:
+  bool carries_sums(const Operation& loop);
+  bool find_late_operations();
+  bool find_update();
+  void find_needs();
+  void find_branch();
+  bool is_known_early(Value value, bool writes, std::set<std::uint32_t>& slice) const;
+  bool has_registers() const;
+};
+
+}  // namespace flextile::backend
