@@ -34,6 +34,9 @@ bool suits_wide_blocks(std::int64_t q_len) {
   return computed(192) * 100 <= computed(128) * 106;
 }
 
+/// Columns of a step of three warpgroups: half of scores, weights and output take at most 128 of a thread's 160 registers.
+int wide_step(int dim) { return dim <= 64 ? 128 : dim <= 96 ? 96 : 80; }
+
 Limits limits_of(const AttentionShape& shape, const Target& target, std::int64_t q_len) {
   const int dim = std::max(shape.dim, shape.value_dim);
   if (!target.is_gpu()) return dim > 128 ? Limits{64, 64, 1, 1} : Limits{128, 128, 1, 1};
@@ -44,13 +47,20 @@ Limits limits_of(const AttentionShape& shape, const Target& target, std::int64_t
     // Narrow steps leave registers for both products at once.
     const bool wide = shape.q_block == 0 ? suits_wide_blocks(q_len) : shape.q_block % 192 == 0;
     if (shape.matrix && dim <= 128) return wide ? Limits{192, 64, 12, 3} : Limits{128, 64, 8, 3};
-    if (dim <= 128 && wide) return dim > 64 ? Limits{192, 80, 12, 3} : Limits{192, 128, 12, 3};
-    return dim > 128 ? Limits{128, 80, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 128, 8, 3};
+    if (dim <= 128 && wide) return {192, wide_step(dim), 12, 3};
+    return dim > 128 ? Limits{128, 80, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 80, 8, 3};
   }
   // Without warpgroups, four warps of 32 rows read each key and value tile half as often as eight
   // of 16, and two such programs share a multiprocessor; larger head dims have no registers for that.
   if (dim > 128 && !has_large_shared_memory(target)) return {64, 16, 4, 2};
   return dim > 128 ? Limits{128, 64, 8, 2} : dim > 64 ? Limits{128, 32, 4, 3} : Limits{128, 64, 4, 2};
+}
+
+/// Two programs share a multiprocessor where a thread of eight warps can hold its part of scores and output in 104 registers: four
+/// warpgroups then take turns at the matrix units, of which each waits for its products. Two that keep a product in flight do worse.
+int occupancy_of(const AttentionShape& shape, const AttentionConfig& config, const Target& target) {
+  constexpr int most = 72;
+  return multiplies_in_warpgroups(shape, target) && config.num_warps == 8 && config.block_m == 128 && (config.block_n + config.padded_value_dim) / 2 <= most ? 2 : 1;
 }
 
 }  // namespace
@@ -75,20 +85,25 @@ AttentionConfig choose_config(const AttentionShape& shape, const Target& target,
   // Warps with more rows than that keep fewer columns, or their registers spill.
   if (target.is_gpu() && shape.element != ElementType::f32 && !multiplies_in_warpgroups(shape, target) && std::max(shape.dim, shape.value_dim) > 64 && config.block_m > config.num_warps * rows)
     split(shape.kv_block ? shape.kv_block : 32, std::min(limits.block_n, 32), config.column_parts, config.column_step, config.block_n);
+  config.occupancy = occupancy_of(shape, config, target);
   return config;
 }
 
 MaskBlock best_mask_block(ElementType element, int dim, const Target& target, std::int64_t q_len) {
-  if (dim <= 128 && !suits_wide_blocks(q_len)) return {};
   if (!multiplies_in_warpgroups({.element = element, .dim = dim, .value_dim = dim}, target)) return {};
-  return dim <= 64 ? MaskBlock{192, q_len > 0 && q_len <= 4096 ? 96 : 128} : dim <= 128 ? MaskBlock{192, 80} : MaskBlock{128, 80};
+  if (dim > 128) return {128, 80};
+  constexpr std::int64_t many = 4096;   // rows: then keys and values are read less often by blocks of 192 rows
+  if (dim <= 64 && q_len > 1024 && q_len <= many) return {128, 80};
+  if (!suits_wide_blocks(q_len)) return {};
+  return {192, wide_step(dim)};
 }
 
 std::string to_string(const AttentionConfig& c) {
   auto number = [](int value) { return std::to_string(value); };
   return "block " + number(c.block_m) + "x" + number(c.block_n) + ", " + number(c.row_parts) + "x" + number(c.column_parts) + " parts of " +
          number(c.row_step) + "x" + number(c.column_step) + ", dims " + number(c.padded_dim) + "/" + number(c.padded_value_dim) + ", " +
-         number(c.num_warps) + " warps, " + number(c.stages) + " stages";
+         number(c.num_warps) + " warps, " + number(c.stages) + " stages" +
+         (c.occupancy == 1 ? "" : ", " + number(c.occupancy) + " programs a multiprocessor");
 }
 
 }  // namespace flextile

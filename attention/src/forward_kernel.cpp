@@ -59,7 +59,7 @@ std::uint64_t ForwardKernel::hash() const {
   const AttentionConfig& c = config;
   return Hash()
       .add(static_cast<int>(shape.element)).add(shape.dim).add(shape.value_dim).add(shape.q_block).add(shape.kv_block)
-      .add(c.block_m).add(c.block_n).add(c.num_warps).add(c.stages)
+      .add(c.block_m).add(c.block_n).add(c.num_warps).add(c.stages).add(c.occupancy)
       .add(reinterpret_cast<std::uintptr_t>(score)).add(reinterpret_cast<std::uintptr_t>(mask))
       .add(listed).add(return_lse).add(return_max_scores).add(positive_scale).add(tf32).add(exact_math).add(clamped)
       .value();
@@ -140,8 +140,9 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyTile q = load(query, {batch, head, first_row, 0}, {c.block_m, c.padded_dim});
     AnyVar reference = full(ElementType::f32, {c.block_m}, lowest);   // of a row that has seen nothing: 2^(-inf - lowest) is 0
     AnyVar row_max = full(ElementType::f32, {c.block_m}, -infinity);
-    // A row's sum is kept in `strands`, every strands-th column to one: threads that share a row meet once, behind the loop.
-    const int strands = in_strands ? 8 : 1;
+    // A row's sum is kept in `strands`, of eight neighbouring columns two to one: threads that share a row meet once, behind the loop.
+    const int strands = in_strands ? 4 : 1;
+    auto sum_in_strands = [&](const AnyTile& x) { return sum(sum(reshape(x, {c.block_m, c.block_n / 8, 4, 2}), 1), 2); };
     AnyVar row_sums = full(ElementType::f32, {c.block_m, strands}, 0);
     AnyVar acc = full(ElementType::f32, {c.block_m, c.padded_value_dim}, 0);
     AnyTile factor = scale_late ? AnyTile(scale * log2e) : full(ElementType::f32, {}, log2e);
@@ -184,7 +185,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
       reference = where(grown, level, reference);
       acc = where(column(grown), acc * column(shrink), acc);
       AnyTile weights = exp2(fma(s, factor, -column(reference)));
-      row_sums = row_sums * column(shrink) + (in_strands ? sum(reshape(weights, {c.block_m, c.block_n / strands, strands}), 1) : column(sum(weights, 1)));
+      row_sums = row_sums * column(shrink) + (in_strands ? sum_in_strands(weights) : column(sum(weights, 1)));
       acc = dot(cast(weights, shape.element), v, acc, precision);
       if (return_max_scores) row_max = max(row_max, step_max);
     }
@@ -206,7 +207,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     if (return_lse) put(lse, where(empty, -infinity, (reference + log2(divisor)) * ln2));
     // max passes over NaN; a sum that is NaN tells, but it is NaN under a maximum of +inf too.
     if (return_max_scores) put(max_scores, where(row_sum != row_sum && natural_max < infinity, row_sum, natural_max));
-  }, {.num_warps = c.num_warps});
+  }, {.num_warps = c.num_warps, .occupancy = c.occupancy});
 }
 
 }  // namespace flextile::attention

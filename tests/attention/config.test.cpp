@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <flextile/attention/attention_config.hpp>
+#include <flextile/attention/compile.hpp>
+#include <flextile/dsl/dsl.hpp>
 
 using namespace flextile;
 
@@ -39,7 +41,9 @@ TEST_CASE("the caller's limits hold") {
 
 TEST_CASE("the tiles of a mask that suit a head dim best") {
   CHECK(best_mask_block(ElementType::bf16, 64, Target::sm_90a()) == MaskBlock{192, 128});
-  CHECK(best_mask_block(ElementType::bf16, 64, Target::sm_90a(), 2048) == MaskBlock{192, 96});
+  CHECK(best_mask_block(ElementType::bf16, 64, Target::sm_90a(), 2048) == MaskBlock{128, 80});
+  CHECK(best_mask_block(ElementType::bf16, 64, Target::sm_90a(), 1024) == MaskBlock{128, 128});
+  CHECK(best_mask_block(ElementType::bf16, 80, Target::sm_90a()) == MaskBlock{192, 96});
   CHECK(best_mask_block(ElementType::f16, 128, Target::sm_90a()) == MaskBlock{192, 80});
   CHECK(best_mask_block(ElementType::bf16, 256, Target::sm_90a()) == MaskBlock{128, 80});
   CHECK(best_mask_block(ElementType::f32, 128, Target::sm_90a()) == MaskBlock{128, 128});
@@ -51,11 +55,29 @@ TEST_CASE("the tiles of a mask that suit a head dim best") {
   CHECK(choose_config({ElementType::bf16, 128, 128, 0, 0}, Target::sm_90a(), 0, 0, 0, 1024).block_m == 128);
   CHECK(choose_config({ElementType::bf16, 128, 128, 0, 0}, Target::sm_90a(), 0, 0, 0, 2048).block_m == 192);
   // They are computed whole: no padding, no parts.
-  for (const int dim : {64, 128, 256}) {
+  for (const int dim : {64, 80, 96, 128, 256}) {
     const MaskBlock block = best_mask_block(ElementType::bf16, dim, Target::sm_90a());
     const AttentionConfig c = choose_config({ElementType::bf16, dim, dim, block.q, block.kv}, Target::sm_90a());
     CAPTURE(to_string(c));
     CHECK(c.block_m == block.q);
     CHECK(c.block_n == block.kv);
   }
+}
+
+TEST_CASE("two programs share a multiprocessor where their registers are few") {
+  auto occupancy = [](int dim, int q_block, int kv_block, const Target& target) { return choose_config({ElementType::bf16, dim, dim, q_block, kv_block}, target).occupancy; };
+  CHECK(occupancy(64, 128, 128, Target::sm_90a()) == 2);
+  CHECK(occupancy(64, 128, 80, Target::sm_90a()) == 2);
+  CHECK(occupancy(64, 192, 128, Target::sm_90a()) == 1);
+  CHECK(occupancy(128, 128, 128, Target::sm_90a()) == 1);
+  CHECK(occupancy(64, 128, 128, Target::sm_80()) == 1);
+  CHECK(occupancy(64, 128, 128, Target::host()) == 1);
+  // Wide steps that the caller asks for leave no registers for a second program.
+  CHECK(choose_config({ElementType::bf16, 64, 64, 128, 128}, Target::sm_90a(), 0, 128).occupancy == 1);
+  // The kernel says so to the assembler, and keeps to half of the registers and of shared memory.
+  const CompiledKernel kernel = compile_flex_attention([](auto, auto, auto q, auto kv) { return q >= kv; }, {.dim = 64}, Target::sm_90a());
+  const std::string ptx(kernel.ptx());
+  CHECK(ptx.find(".minnctapersm 2") != std::string::npos);
+  CHECK(ptx.find("setmaxnreg.inc.sync.aligned.u32 \t104;") != std::string::npos);
+  CHECK(kernel.resource_usage.shared_memory <= 115712);
 }

@@ -31,7 +31,8 @@ ir::Function golden() {
 // TILE: reduce %[[SHOWN]] {axis = 1, kind = "max"} : tile<128xf32>
 // TILE: unlikely {{.*}} : tile<128xi1>
 // TILE: exp2 {{.*}} : tile<128x32xf32>
-// TILE: reduce {{.*}} {axis = 1, kind = "sum"} : tile<128x8xf32>
+// TILE: reduce {{.*}} {axis = 1, kind = "sum"} : tile<128x4x2xf32>
+// TILE: reduce {{.*}} {axis = 2, kind = "sum"} : tile<128x4xf32>
 // TILE: dot {{.*}}, %[[V]],
 // TILE: reduce {{.*}} {axis = 1, kind = "sum"} : tile<128xf32>
 // TILE: view_store %3,

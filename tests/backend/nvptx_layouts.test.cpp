@@ -121,3 +121,32 @@ TEST_CASE("a score's accumulator is the left operand of the next matmul without 
   // Lanes hold other elements in a blocked layout: registers alone cannot do it.
   CHECK(register_map(blocked_layout({128, 64}, 8, 4), {128, 64}, left, {128, 64}, {}, 8).empty());
 }
+
+TEST_CASE("what many lanes would read each reads a part of, and one lane's register is another's") {
+  // A row of column numbers beside a matrix instruction's sums, in every width that such a tile has.
+  for (const int columns : {64, 80, 96, 128, 176}) {
+    const Shape shape{1, columns};
+    const Layout wanted = projected_layout(accumulator_layout(128, columns, 8, warp_grid(128, columns, 8, true)), shape);
+    const std::optional<Layout> read = layout_of_shared_reads(wanted);
+    CAPTURE(columns);
+    REQUIRE(read);
+    CHECK(covers(*read, shape, 8));
+    CHECK(register_count(wanted) - register_count(*read) >= 8);
+    const std::optional<LaneMove> move = lane_move(*read, wanted, shape);
+    REQUIRE(move);
+    REQUIRE(static_cast<int>(move->source.size()) == register_count(wanted));
+    bool same = true;
+    for (int warp = 0; warp < 8; ++warp)
+      for (int lane = 0; lane < 32; ++lane)
+        for (int i = 0; i < register_count(wanted); ++i) {
+          const LaneMove::Source source = move->source[static_cast<std::size_t>(i)];
+          same = same && coordinates(wanted, 2, i, lane, warp) == coordinates(*read, 2, source.reg, (lane & move->kept) | (source.lane & ~move->kept), warp);
+        }
+    CHECK(same);
+  }
+  // Rows: two registers, whose reads are not worth a shuffle. Sums themselves: nobody else holds them.
+  const Layout sums = accumulator_layout(128, 64, 8, warp_grid(128, 64, 8, true));
+  CHECK_FALSE(layout_of_shared_reads(projected_layout(sums, {128, 1})));
+  CHECK_FALSE(layout_of_shared_reads(sums));
+  CHECK_FALSE(lane_move(blocked_layout({128, 64}, 8, 4), sums, {128, 64}));
+}

@@ -115,6 +115,23 @@ TEST_CASE("a kernel chooses its warps, as trace() does") {
   }
 }
 
+TEST_CASE("a kernel says how many of its programs share a multiprocessor") {
+  const auto body = [](Pointer<f32> out) { store(out + arange<256>(), 1.0f); };
+  CHECK(kernel("one", body).trace().occupancy == 1);
+  const auto three = kernel("three", body, {.num_warps = 8, .occupancy = 3});
+  CHECK(three.trace().occupancy == 3);
+  CHECK(contains(std::string(compile(three.trace(), Target::sm_80()).ptx()), ".minnctapersm 3"));
+  for (int occupancy : {0, -1, 9}) {
+    std::string message;
+    try {
+      kernel("wrong", body, {.num_warps = 8, .occupancy = occupancy}).trace();
+    } catch (const CompileError& error) {
+      message = error.what();
+    }
+    CHECK_MESSAGE(contains(message, "[kernel] occupancy is " + std::to_string(occupancy) + " with 8 warps and must be 1 or more, and at most 64 warps together"), message);
+  }
+}
+
 TEST_CASE("full() takes a value that the kernel computes") {
   auto out = output_of<6>([](Pointer<f32> out) {
     Scalar i = program_id(0) + 3;

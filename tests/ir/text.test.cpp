@@ -23,6 +23,26 @@ TEST_CASE("parse(print(f)) prints the same text for every operation") {
   }
 }
 
+TEST_CASE("an occupancy other than 1 is part of the text, and checked") {
+  Function function("f", {});
+  Builder(function).return_values();
+  CHECK(print(function).find("occupancy") == std::string::npos);
+  function.occupancy = 3;
+  const std::string text = print(function);
+  CHECK(text.find("num_warps(4) occupancy(3) {") != std::string::npos);
+  CHECK(parse(text).occupancy == 3);
+  CHECK(print(parse(text)) == text);
+  function.num_warps = 32;
+  std::string fault;
+  try {
+    verify(function, "a test");
+  } catch (const InternalError& error) {
+    fault = error.what();
+  }
+  CHECK_MESSAGE(contains(fault, "occupancy is 3 with 32 warps: must be 1 or more, and at most 64 warps together"), fault);
+  CHECK_THROWS_AS(parse("func @f() num_warps(4) occupancy(0) {\n return\n}"), CompileError);
+}
+
 TEST_CASE("constants keep every bit through the text") {
   const double numbers[] = {
       0.0,      -0.0,      0.1, 1.0 / 3, 1e300, -5e-324, 1.7976931348623157e308, 123456789.0, 0x1p53, std::nextafter(1.0, 2.0),

@@ -427,8 +427,8 @@ class PtxEmulator : private PtxProgram {
     std::array<std::uint64_t, 32> values{};
     for (int lane = 0; lane < 32; ++lane) values[lane] = get(active[lane], i.operands[1]);
     for (int lane = 0; lane < 32; ++lane) {
-      const auto amount = static_cast<int>(get(active[lane], i.operands[2]));
-      reg(active[lane], i.operands[0].slot) = values[has(i, "bfly") ? lane ^ amount : amount & 31];
+      const auto amount = static_cast<int>(get(active[lane], i.operands[2])), kept = static_cast<int>(get(active[lane], i.operands[3])) >> 8 & 31;
+      reg(active[lane], i.operands[0].slot) = values[has(i, "bfly") ? lane ^ amount : (lane & kept) | (amount & ~kept & 31)];
     }
   }
 

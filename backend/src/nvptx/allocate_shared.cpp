@@ -105,17 +105,21 @@ ir::Function allocate_shared(const ir::Function& function, const Target& target)
     placed.push_back(request);
     result.operation(request->operation).attributes.set(AttributeName::offset, request->offset);
   }
-  const std::int64_t needed = shared_memory_bytes(result), most = shared_memory_limit(target);
+  const std::int64_t needed = shared_memory_bytes(result), most = shared_memory_limit(target, function.occupancy);
   if (needed > most) {
     throw OutOfSharedMemory("flextile: compile error in kernel \"" + function.name + "\"\n  [shared memory] the kernel needs " + std::to_string(needed) +
-                       " bytes per program, " + target.name() + " has " + std::to_string(most) + "; use smaller tiles or fewer stages");
+                       " bytes per program, " + target.name() + " has " + std::to_string(most) +
+                       (function.occupancy == 1 ? "" : " where " + std::to_string(function.occupancy) + " programs share a multiprocessor") + "; use smaller tiles or fewer stages");
   }
   return result;
 }
 
-std::int64_t shared_memory_limit(const Target& target) {
-  if (target.sm == 86 || target.sm == 89 || target.sm >= 120) return 101376;
-  return target.sm == 80 || target.sm == 87 ? 166912 : 232448;
+std::int64_t shared_memory_limit(const Target& target, int occupancy) {
+  constexpr std::int64_t reserved = 1024, granularity = 128;   // of each program, by the driver
+  std::int64_t all = 228 << 10;
+  if (target.sm == 86 || target.sm == 89 || target.sm >= 120) all = 100 << 10;
+  else if (target.sm == 80 || target.sm == 87) all = 164 << 10;
+  return all / occupancy / granularity * granularity - reserved;
 }
 
 int shared_memory_bytes(const ir::Function& function) {

@@ -324,7 +324,7 @@ class BulkLoads : ResidentPrograms {
   /// Before a role says how many registers it keeps, all warps have the same share of them, and the assembler must fit each
   /// instruction's sums into that.
   bool may_have_roles() const {
-    const int warps = f_.num_warps + producer_warps, share = 65536 / (32 * warps) / 8 * 8;
+    const std::int64_t share = registers_at_start(f_);
     if (f_.num_warps > 12) return false;
     for (std::uint32_t i = 0; i < f_.operation_count(); ++i) {
       const Operation& operation = f_.operation({i});
@@ -468,7 +468,7 @@ class BulkLoads : ResidentPrograms {
 
 /// Where a loop's loads stay as they are, the loop's attribute says why.
 ir::Function bulk_loads(const ir::Function& function, const Target& target) {
-  return has_wgmma(target) ? BulkLoads(function, shared_memory_limit(target)).run() : function;
+  return has_wgmma(target) ? BulkLoads(function, shared_memory_limit(target, function.occupancy)).run() : function;
 }
 
 }  // namespace flextile::backend

@@ -312,6 +312,13 @@ class LayoutChoice {
     return layout;
   }
 
+  /// The layout in which a free tile is computed that somebody wants in `layout`: what many lanes would read from memory, each reads
+  /// a part of.
+  Layout computed_in(const Operation& operation, const Layout& layout) const {
+    const bool reads = operation.opcode == Opcode::load || operation.opcode == Opcode::gather || operation.opcode == Opcode::view_load;
+    return reads ? layout_of_shared_reads(layout).value_or(layout) : layout;
+  }
+
   void ask_for(const Operation& operation, const Layout& layout) {
     const std::vector<Layout> layouts = needed(operation, layout);
     for (std::size_t i = 0; i < layouts.size(); ++i) want(operation.operands[i], layouts[i]);
@@ -331,7 +338,7 @@ class LayoutChoice {
       if (operation.results.empty() || !has_layout(operation.results[0]) || operation.opcode == Opcode::reduce) {
         ask_for(operation, working_layout(operation));
       } else if (free_[operation.results[0].index]) {
-        for (std::size_t i = 0; i < wanted_[operation.results[0].index].size(); ++i) ask_for(operation, Layout(wanted_[operation.results[0].index][i]));
+        for (std::size_t i = 0; i < wanted_[operation.results[0].index].size(); ++i) ask_for(operation, computed_in(operation, wanted_[operation.results[0].index][i]));
       } else {
         ask_for(operation, *group_layout(operation.results[0]));
       }
@@ -438,7 +445,8 @@ class LayoutChoice {
     const Value value = operation.results[0];
     bool first = true;
     for (const Layout& layout : std::vector<Layout>(wanted_[value.index])) {
-      std::vector<Value> operands = operands_for(operation, layout);
+      const Layout computed = computed_in(operation, layout);
+      std::vector<Value> operands = operands_for(operation, computed);
       Value version = value;
       if (first) {
         f_.operation(id).operands = std::move(operands);
@@ -447,7 +455,11 @@ class LayoutChoice {
         version = f_.operation(append(block, operation, operation.opcode, std::move(operands), f_.type(value))).results[0];
       }
       first = false;
-      f_.set_layout(version, layout);
+      f_.set_layout(version, computed);
+      if (computed != layout) {
+        version = f_.operation(append(block, operation, Opcode::convert_layout, {version}, f_.type(value))).results[0];
+        f_.set_layout(version, layout);
+      }
       versions_[value.index].push_back({layout, version});
     }
   }

@@ -272,6 +272,66 @@ std::optional<Layout> layout_of_wide_rows(const Layout& layout) {
   return std::nullopt;
 }
 
+std::optional<Layout> layout_of_shared_reads(const Layout& layout) {
+  constexpr int fewest = 8;   // reads saved: each element costs a shuffle then
+  int best = 1;
+  std::size_t lanes = 0, registers = 0;
+  for (std::size_t i = 0; i < layout.lanes.size(); ++i) {
+    if (layout.lanes[i].axis >= 0) continue;
+    for (std::size_t k = 0; k < layout.registers.size(); ++k) {
+      const int shared = std::gcd(layout.lanes[i].size, layout.registers[k].size);
+      if (layout.registers[k].axis >= 0 && shared > best) best = shared, lanes = i, registers = k;
+    }
+  }
+  const int reads = register_count(layout);
+  if (reads - reads / best < fewest) return std::nullopt;
+  Layout result = layout;
+  Digit& held = result.registers[registers];
+  Digit& copies = result.lanes[lanes];
+  const Digit part{best, held.axis, held.stride};
+  held = {held.size / best, held.axis, held.stride * best};
+  copies.size /= best;
+  result.lanes.insert(result.lanes.begin() + static_cast<std::ptrdiff_t>(lanes), part);
+  return canonical(result);
+}
+
+namespace {
+
+/// The lane's number by its bits: what each of them adds, and along which axis.
+std::vector<Digit> bits_of_lanes(const Layout& layout) {
+  std::vector<Digit> bits;
+  for (const Digit& digit : layout.lanes) {
+    for (int size = 1; size < digit.size; size *= 2) bits.push_back({2, digit.axis, digit.axis < 0 ? 0 : digit.stride * size});
+  }
+  return bits;
+}
+
+}  // namespace
+
+std::optional<LaneMove> lane_move(const Layout& source, const Layout& target, const Shape& shape) {
+  if (source.warps != target.warps) return std::nullopt;
+  const std::vector<Digit> from = bits_of_lanes(source), to = bits_of_lanes(target);
+  LaneMove move;
+  int fetched = 0;   // bits of the lane that holds it
+  for (std::size_t bit = 0; bit < to.size(); ++bit) {
+    if (from[bit] == to[bit]) move.kept |= 1 << bit;
+    else if (to[bit].axis < 0) fetched |= 1 << bit;
+    else return std::nullopt;
+  }
+  const std::vector<int> of_registers = linear_offsets(source.registers, register_count(source), shape), of_lanes = linear_offsets(source.lanes, lanes_per_warp, shape);
+  for (int wanted : linear_offsets(target.registers, register_count(target), shape)) {
+    LaneMove::Source found{-1, 0};
+    for (int lane = 0; lane < lanes_per_warp && found.reg < 0; ++lane) {
+      if ((lane & ~fetched) != 0) continue;
+      const auto at = std::find(of_registers.begin(), of_registers.end(), wanted - of_lanes[static_cast<std::size_t>(lane)]);
+      if (at != of_registers.end()) found = {static_cast<int>(at - of_registers.begin()), lane};
+    }
+    if (found.reg < 0) return std::nullopt;
+    move.source.push_back(found);
+  }
+  return move;
+}
+
 int register_run(const Layout& layout, int axis, int limit) {
   if (layout.registers.empty()) return 1;
   const Digit& first = layout.registers.front();

@@ -67,6 +67,23 @@ std::optional<Layout> reshaped_layout(const Layout& layout, const Shape& from, c
 /// which each of the four holds eight neighbouring columns, so that 16-bit numbers are stored 16 bytes at a time.
 std::optional<Layout> layout_of_wide_rows(const Layout& layout);
 
+/// Of a tile that many lanes hold copies of: the layout in which each of these lanes holds a part, in the order of the copies. Its
+/// elements are read from memory once a warp and then handed around. None where that saves few reads.
+std::optional<Layout> layout_of_shared_reads(const Layout& layout);
+
+/// How a warp's lanes get the elements of one layout from lanes that hold another: register i of all lanes is register `source[i].reg`
+/// of the lane whose number has the bits `kept` of the reader's own and the others from `source[i].lane`.
+struct LaneMove {
+  struct Source {
+    int reg, lane;
+  };
+  int kept = 0;
+  std::vector<Source> source;
+};
+
+/// Empty where lanes need elements of other warps, or of lanes that no such rule names.
+std::optional<LaneMove> lane_move(const Layout& source, const Layout& target, const Shape& shape);
+
 /// The longest run of elements along the last axis that consecutive registers hold and that starts at a multiple of
 /// its length, at most `limit`.
 int register_run(const Layout& layout, int axis, int limit);

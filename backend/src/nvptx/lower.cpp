@@ -120,7 +120,7 @@ void build(Lowering& l, const CompileOptions& options) {
   l.kernel->setCallingConv(llvm::CallingConv::PTX_Kernel);
   l.kernel->addFnAttr(llvm::Attribute::NoUnwind);
   l.kernel->addFnAttr("nvvm.reqntid", std::to_string(lanes_per_warp * l.launched_warps));
-  if (is_resident(l.f)) l.kernel->addFnAttr("nvvm.minctasm", "1");
+  if (is_resident(l.f) || l.f.occupancy > 1) l.kernel->addFnAttr("nvvm.minctasm", std::to_string(l.f.occupancy));
   mark_tensor_maps(l);
   l.shared = new llvm::GlobalVariable(l.module, llvm::ArrayType::get(l.b.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage, nullptr, "shared_memory",
                                       nullptr, llvm::GlobalValue::NotThreadLocal, 3);

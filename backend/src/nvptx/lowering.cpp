@@ -135,12 +135,12 @@ void barrier(Lowering& l) {
 
 void barrier_of_all(Lowering& l) { call(l, llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {l.b.getInt32(0)}); }
 
-llvm::Value* shuffle_xor(Lowering& l, llvm::Value* value, int mask) {
+namespace {
+
+/// A value of any width, through what shuffles one word of 32 bits.
+template <class Shuffle> llvm::Value* by_words(Lowering& l, llvm::Value* value, Shuffle one) {
   llvm::Type* type = value->getType();
   llvm::Type* i32 = l.b.getInt32Ty();
-  auto one = [&](llvm::Value* word) {
-    return call(l, llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {l.b.getInt32(-1), word, l.b.getInt32(mask), l.b.getInt32(31)});
-  };
   const unsigned bits = type->getPrimitiveSizeInBits();
   if (bits == 64) {
     llvm::Value* pair = l.b.CreateBitCast(value, llvm::FixedVectorType::get(i32, 2));
@@ -151,6 +151,20 @@ llvm::Value* shuffle_xor(Lowering& l, llvm::Value* value, int mask) {
   llvm::Type* narrow = l.b.getIntNTy(bits);
   llvm::Value* word = l.b.CreateZExt(l.b.CreateBitCast(value, narrow), i32);
   return l.b.CreateBitCast(l.b.CreateTrunc(one(word), narrow), type);
+}
+
+}  // namespace
+
+llvm::Value* shuffle_xor(Lowering& l, llvm::Value* value, int mask) {
+  return by_words(l, value, [&](llvm::Value* word) {
+    return call(l, llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {l.b.getInt32(-1), word, l.b.getInt32(mask), l.b.getInt32(31)});
+  });
+}
+
+llvm::Value* shuffle_from(Lowering& l, llvm::Value* value, int lane, int kept) {
+  return by_words(l, value, [&](llvm::Value* word) {   // the last operand: bits of a lane's number that stay, and the largest number
+    return call(l, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {l.b.getInt32(-1), word, l.b.getInt32(lane), l.b.getInt32(kept << 8 | 31)});
+  });
 }
 
 llvm::Value* shared_address(Lowering& l, std::int64_t offset, llvm::Value* bytes) {

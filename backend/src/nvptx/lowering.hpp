@@ -137,6 +137,8 @@ void barrier(Lowering& l);
 void barrier_of_all(Lowering& l);
 /// The value of the lane whose number differs in the bits of `mask`.
 llvm::Value* shuffle_xor(Lowering& l, llvm::Value* value, int mask);
+/// The value of the lane whose number has the bits `kept` of the own one and the others from `lane`.
+llvm::Value* shuffle_from(Lowering& l, llvm::Value* value, int lane, int kept);
 /// Byte `offset` of the program's shared memory.
 llvm::Value* shared_address(Lowering& l, std::int64_t offset, llvm::Value* bytes = nullptr);
 /// i1 ↔ i8 on the way to and from memory.

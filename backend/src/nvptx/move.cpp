@@ -1,5 +1,6 @@
 // Elements that change their place: convert_layout, reshape and transpose. Where every thread already holds what it needs,
-// registers are renamed; else the tile goes through shared memory, in the scratch space that allocate_shared gave it.
+// registers are renamed; where another lane does, lanes shuffle; else the tile goes through shared memory, in the scratch space that
+// allocate_shared gave it.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -121,6 +122,12 @@ void exchange_in_fours(Lowering& l, ir::Value from, ir::Value to) {
   }
 }
 
+void between_lanes(Lowering& l, const LaneMove& move, ir::Value from, ir::Value to) {
+  Registers& out = l.of(to);
+  out.clear();
+  for (const LaneMove::Source& source : move.source) out.push_back(shuffle_from(l, l.of(from)[source.reg], source.lane, move.kept));
+}
+
 }  // namespace
 
 void lower_move(Lowering& l, const ir::Operation& operation) {
@@ -133,7 +140,10 @@ void lower_move(Lowering& l, const ir::Operation& operation) {
   if (operation.opcode == Opcode::transpose && is_read_by_fragments(l.f, operation)) return;
   if (widens_rows(l.f, operation)) return exchange_in_fours(l, from, to);
   const std::vector<int> map = move_map(l.f, operation);
-  if (map.empty()) return through_shared(l, operation, from, to);
+  if (map.empty()) {
+    if (const std::optional<LaneMove> move = lane_move_of(l.f, operation)) return between_lanes(l, *move, from, to);
+    return through_shared(l, operation, from, to);
+  }
   Registers& out = l.of(to);
   out.clear();
   for (int index : map) out.push_back(l.of(from)[index]);

@@ -4,16 +4,19 @@
 
 #include "effects.hpp"
 #include "nvptx/layouts.hpp"
+#include "nvptx/resident_programs.hpp"
 
 namespace flextile::backend {
 namespace {
 
-/// Registers of a thread beside the sums and operands of both products.
-constexpr std::int64_t other_registers = 40;
 constexpr std::int64_t most_carried = 8;   // registers for what the update of the sum needs of the iteration before
 
-std::int64_t registers_per_thread(const ir::Function& function) {
-  return std::min<std::int64_t>(255, 65536 / (32 * function.num_warps) / 8 * 8);
+/// Registers of a thread for the sums and operands of both products: what is known to be its own, less 32 for everything else, or
+/// its share of all, less 40.
+std::int64_t registers_for_products(const ir::Function& function) {
+  const ir::OperationId roles = roles_of(function);
+  const std::int64_t budget = roles ? function.operation(roles).attributes.list(ir::AttributeName::registers)[1] : 0;
+  return budget > 0 ? budget - 32 : std::min<std::int64_t>(255, 65536 / (32 * function.num_warps * function.occupancy) / 8 * 8) - 40;
 }
 
 bool costs_nothing(const ir::Operation& operation) {
@@ -39,9 +42,10 @@ bool OverlapPlan::plan(OperationId loop_id) {
   if (dots.size() != 2 || !step || step->opcode != Opcode::constant) return false;
   first_ = dots[0];
   second_ = dots[1];
-  if (!carries_sums(loop) || !find_late_operations() || !find_update() || !has_registers()) return false;
+  if (!carries_sums(loop) || !find_late_operations() || !find_update() || spare_registers() < 0) return false;
   find_needs();
   find_branch();
+  for (const std::size_t side : {0, 1}) find_tiles_ahead(side);
   return true;
 }
 
@@ -204,11 +208,54 @@ bool OverlapPlan::is_known_early(Value value, bool writes, std::set<std::uint32_
   return std::all_of(operation.operands.begin(), operation.operands.end(), [&](Value operand) { return is_known_early(operand, writes, slice); });
 }
 
-bool OverlapPlan::has_registers() const {
+/// Negative where both products at once are too much for a thread.
+std::int64_t OverlapPlan::spare_registers() const {
   const Operation &first = f_.operation(first_), &second = f_.operation(second_);
-  const std::int64_t threads = 32 * f_.num_warps, most = registers_per_thread(f_) - other_registers;
+  const std::int64_t threads = 32 * f_.num_warps;
   const Type &s = f_.type(first.results[0]), &sum = f_.type(second.results[0]), &p = f_.type(second.operands[0]);
-  return s.extents[0] == sum.extents[0] && (s.elements() + sum.elements() + p.elements() / 2) / threads <= most;
+  if (s.extents[0] != sum.extents[0]) return -1;
+  return registers_for_products(f_) - (s.elements() + sum.elements() + p.elements() / 2) / threads;
+}
+
+/// What a mask reads of captured tensors at this tile's columns is asked for before the products: it comes while they run. A gather
+/// looks at bounds itself, so it may be read where the branch's inner conditions do not hold.
+void OverlapPlan::find_tiles_ahead(std::size_t side) {
+  tiles_ahead_[side].clear();
+  if (!branch_ || writes_memory(f_, body_)) return;
+  std::set<std::uint32_t> slice;
+  std::vector<BlockId> blocks{body_, f_.operation(branch_).blocks[side]};
+  std::int64_t spare = spare_registers();
+  for (std::size_t i = 1; i < blocks.size(); ++i) {
+    for (OperationId id : f_.block(blocks[i]).operations) {
+      const Operation& operation = f_.operation(id);
+      if (operation.opcode == Opcode::if_) blocks.insert(blocks.end(), operation.blocks.begin(), operation.blocks.end());
+      if (operation.opcode != Opcode::gather || f_.type(operation.results[0]).rank == 0) continue;
+      const std::int64_t registers = register_count(f_.layouts[f_.layout_of(operation.results[0])]);
+      std::set<std::uint32_t> needed = slice;
+      if (registers > spare || !collect_tile(operation.results[0], blocks, needed)) continue;
+      spare -= registers;
+      slice = std::move(needed);
+    }
+  }
+  for (BlockId block : blocks) {
+    for (OperationId id : f_.block(block).operations) {
+      if (slice.contains(id.index)) tiles_ahead_[side].push_back(id);
+    }
+  }
+}
+
+/// From what the iteration's start knows: the index, what comes from outside, and what stands in front of the branch.
+bool OverlapPlan::collect_tile(Value value, const std::vector<BlockId>& inside, std::set<std::uint32_t>& slice) const {
+  const auto& definition = f_.definition(value);
+  const OperationId id = definition.operation;
+  if (std::find(inside.begin(), inside.end(), definition.block) == inside.end()) return true;
+  if (!id) return value == f_.block(body_).arguments[0];
+  if (in_front_.contains(id.index)) return true;
+  const Operation& operation = f_.operation(id);
+  const bool may_move = operation.opcode == Opcode::gather || (ir::has(operation.opcode, ir::pure) && operation.opcode != Opcode::dot && operation.blocks.empty());
+  if (!may_move || late_.contains(id.index) || update_.contains(id.index)) return false;
+  slice.insert(id.index);
+  return std::all_of(operation.operands.begin(), operation.operands.end(), [&](Value operand) { return collect_tile(operand, inside, slice); });
 }
 
 }  // namespace flextile::backend

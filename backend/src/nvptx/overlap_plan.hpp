@@ -32,6 +32,7 @@ class OverlapPlan : protected ProductLoops {
   std::set<std::uint32_t> decides_;            // operations of the body that decide it
   std::vector<OperationId> read_ahead_;        // of these: what reads memory, an iteration ahead
   std::set<std::uint32_t> in_front_;           // operations that then stand in front of it
+  std::vector<OperationId> tiles_ahead_[2];    // of each side: tiles that it reads from memory, and what that needs, before the first product
 
  private:
   bool carries_sums(const Operation& loop);
@@ -39,8 +40,10 @@ class OverlapPlan : protected ProductLoops {
   bool find_update();
   void find_needs();
   void find_branch();
+  void find_tiles_ahead(std::size_t side);
+  bool collect_tile(Value value, const std::vector<BlockId>& inside, std::set<std::uint32_t>& slice) const;
   bool is_known_early(Value value, bool writes, std::set<std::uint32_t>& slice) const;
-  bool has_registers() const;
+  std::int64_t spare_registers() const;
 };
 
 }  // namespace flextile::backend

@@ -20,6 +20,7 @@
 #include <optional>
 #include <set>
 
+#include "nvptx/first_reads.hpp"
 #include "nvptx/nvptx.hpp"
 #include "nvptx/overlap_plan.hpp"
 #include "nvptx/resident_programs.hpp"
@@ -66,7 +67,7 @@ class Overlap : OverlapPlan {
     const Operation branch = f_.operation(id);
     const std::vector<OperationId> inside = f_.block(branch.blocks[*side_]).operations;
     for (OperationId each : inside) {
-      if (each != inside.back()) copy(each, block, names);
+      if (each != inside.back() && !copied_.contains(each.index)) copy(each, block, names);
     }
     const std::vector<Value> yielded = f_.operation(inside.back()).operands;
     for (std::size_t i = 0; i < yielded.size(); ++i) names[branch.results[i].index] = renamed(names, yielded[i]);
@@ -149,7 +150,11 @@ class Overlap : OverlapPlan {
     const BlockId some = f_.add_block();
     Values names{{index_.index, lower}};
     for (std::size_t i = 1; i < arguments.size(); ++i) names[arguments[i].index] = loop.operands[2 + i];
-    copy_some(some, names, [&](OperationId id) { return is_early(id); });
+    const std::vector<Value> known = first_reads(loop_id);
+    for (std::size_t i = 0; i < known.size(); ++i) names[f_.operation(read_ahead_[i]).results[0].index] = known[i];
+    if (branch_) copy_tiles_ahead(some, names, 0);
+    copy_some(some, names, [&](OperationId id) { return is_early(id) && !copied_.contains(id.index) && !(is_read_ahead(id) && !known.empty()); });
+    copied_.clear();
     cast(some, names);
     copy_some(some, names, [&](OperationId id) { return is_release(id) && !late_.contains(id.index); });
     std::vector<Value> initial = carried(names, update_first_ ? names[sum.index] : update(some, names));
@@ -180,10 +185,10 @@ class Overlap : OverlapPlan {
         const Value value = f_.operation(read).results[0];
         names[value.index] = f_.add_argument(body, types.emplace_back(f_.type(value)));
       }
-      copy_some(body, names, [&](OperationId id) { return in_front_.contains(id.index) && std::find(read_ahead_.begin(), read_ahead_.end(), id) == read_ahead_.end(); });
+      copy_some(body, names, [&](OperationId id) { return in_front_.contains(id.index) && !is_read_ahead(id); });
       std::vector<BlockId> sides;
       const Value condition = renamed(names, f_.operation(branch_).operands[0]);
-      for (const int side : {0, 1}) {
+      for (const std::size_t side : {0, 1}) {
         side_ = side;
         sides.push_back(f_.add_block());
         const std::vector<Value> values = iteration(sides.back(), names, before, {stride, last_one}, take_behind);
@@ -254,8 +259,9 @@ class Overlap : OverlapPlan {
     auto is_own = [&](OperationId id) { return is_early(id) && !in_front_.contains(id.index); };   // those stand in front of both sides
     std::vector<Value> ahead;   // read before anything is released: a release waits for what was read before it
     if (!read_ahead_.empty()) read_at(block, names, arithmetic(block, Opcode::min, arithmetic(block, Opcode::add, index, number(block, steps.stride)), steps.last), ahead);
+    if (side_) copy_tiles_ahead(block, names, *side_);
     for (OperationId id : body_operations_) {
-      if (!is_own(id) || !before_first(id)) continue;
+      if (!is_own(id) || !before_first(id) || copied_.contains(id.index)) continue;
       copy_operation(id, block, names);
       if (take_behind && id == take_behind) turn(block, "take");   // not between an operand's read and its product
     }
@@ -273,7 +279,8 @@ class Overlap : OverlapPlan {
       copy_some(block, names, [&](OperationId id) { return is_release(id) && !late_.contains(id.index) && (at_once && feeds_first_alone(id)) == of_first; });
     };
     release_others(true);
-    copy_some(block, names, [&](OperationId id) { return is_own(id) && !before_first(id); });
+    copy_some(block, names, [&](OperationId id) { return is_own(id) && !before_first(id) && !copied_.contains(id.index); });
+    copied_.clear();
     names[sum.index] = wait(block, product, 0);
     if (at_once) release(block);
     if (cast_) copy(cast_, block, names);
@@ -291,6 +298,22 @@ class Overlap : OverlapPlan {
       if (decides_.contains(id.index)) copy(id, block, names);
     }
     for (OperationId read : read_ahead_) values.push_back(names.at(f_.operation(read).results[0].index));
+  }
+
+  void copy_tiles_ahead(BlockId block, Values& names, std::size_t side) {
+    for (OperationId id : tiles_ahead_[side]) {
+      copy(id, block, names);
+      copied_.insert(id.index);
+    }
+  }
+
+  bool is_read_ahead(OperationId id) const { return std::find(read_ahead_.begin(), read_ahead_.end(), id) != read_ahead_.end(); }
+
+  /// What the first iteration reads to decide its branch, where that was read while the program before was stored.
+  std::vector<Value> first_reads(OperationId loop_id) {
+    if (!programs_.loop) return {};
+    FirstReads reads(f_, loop_id, outer_, decides_, read_ahead_);
+    return reads.plan() ? reads.transform(programs_.block, programs_.loop) : std::vector<Value>{};
   }
 
   /// A warpgroup may begin its next program while another is in this one: turns go on from program to program.
@@ -337,7 +360,7 @@ class Overlap : OverlapPlan {
   } programs_;                                 // the loop over programs, where they stay on the device
   Value index_;
   std::int64_t stages_ = 1;                    // of the ring that the second product reads
-  std::optional<int> side_;                    // of the branch, which is being copied
+  std::optional<std::size_t> side_;                    // of the branch, which is being copied
   std::vector<OperationId> body_operations_;
   Values late_names_;                          // what the late operations' copies are called
 };

@@ -261,7 +261,7 @@ ir::Function pipeline_loads(const ir::Function& function, const Target& target) 
   }
   for (stages = std::min<std::int64_t>(stages, 16); stages >= 1; --stages) {
     Function result = Pipeline(function, stages, has_wgmma(target) ? 0 : most_kept_registers).run();
-    if (buffer_bytes(result) + reserve <= shared_memory_limit(target)) return result;
+    if (buffer_bytes(result) + reserve <= shared_memory_limit(target, function.occupancy)) return result;
   }
   return function;
 }

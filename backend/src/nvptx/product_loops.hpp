@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -111,7 +112,9 @@ class ProductLoops {
       names[argument.index] = f_.add_argument(block, f_.type(argument));
       keep_layout(argument, names[argument.index]);
     }
-    for (OperationId id : std::vector<OperationId>(f_.block(source).operations)) copy(id, block, names);
+    for (OperationId id : std::vector<OperationId>(f_.block(source).operations)) {
+      if (!copied_.contains(id.index)) copy(id, block, names);
+    }
     return block;
   }
 
@@ -129,6 +132,7 @@ class ProductLoops {
   Function& f_;
   BlockId outer_, body_;                       // the loop's block and its body
   Value turn_;                                 // of the body's rings
+  std::set<std::uint32_t> copied_;             // operations inside others that stand in front of the copy that is being made
   ir::Location location_;
 };
 

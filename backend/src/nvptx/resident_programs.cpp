@@ -21,12 +21,11 @@ constexpr int band_width = 8;       // programs
 constexpr int programs_ahead = 2;   // stages of the ring of program numbers
 
 /// Registers of a thread: of the producer, which needs few, and of as many consumers as it leaves room for. 0: as they are.
-std::vector<std::int64_t> register_budgets(int num_warps) {
-  switch (num_warps / 4) {
-    case 2: return {24, 240};
-    case 3: return {32, 160};
-    default: return {0, 0};
-  }
+std::vector<std::int64_t> register_budgets(const ir::Function& function) {
+  const std::int64_t warps = function.num_warps, all = warps + producer_warps;
+  if (warps < 8 && function.occupancy == 1) return {0, 0};       // consumers have as many as a thread can name
+  const std::int64_t few = warps < 12 ? 24 : 32, share = registers_at_start(function);
+  return {few, std::min<std::int64_t>((share * all - few * producer_warps) / warps / 8 * 8, 240)};
 }
 
 }  // namespace
@@ -36,6 +35,10 @@ OperationId roles_of(const ir::Function& function) {
     if (function.operation(id).opcode == Opcode::roles) return id;
   }
   return {};
+}
+
+std::int64_t registers_at_start(const ir::Function& function) {
+  return 65536 / (32 * (function.num_warps + producer_warps) * function.occupancy) / 8 * 8;
 }
 
 bool is_resident(const ir::Function& function) { return static_cast<bool>(roles_of(function)); }
@@ -254,7 +257,7 @@ void ResidentPrograms::close(Order before, const ProgramLoop& producer, Value pr
     if (users(f_.operation(*id).results[0]).empty()) remove(*id);
   }
 
-  emit(before, f_.body(), {Opcode::roles, {}, {}, {first, second}, {{AttributeName::registers, register_budgets(f_.num_warps)}}, location_}, {});
+  emit(before, f_.body(), {Opcode::roles, {}, {}, {first, second}, {{AttributeName::registers, register_budgets(f_)}}, location_}, {});
   outside_.insert(outside_.end(), before.begin(), before.end());
   auto& operations = f_.block(f_.body()).operations;   // what is left of it returns
   operations.insert(operations.begin(), outside_.begin(), outside_.end());

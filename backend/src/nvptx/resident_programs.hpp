@@ -10,6 +10,8 @@ inline constexpr int producer_warps = 4;
 
 /// The function has roles: programs stay on the device and a producer fetches their tiles.
 bool is_resident(const ir::Function& function);
+/// Registers of each of its threads before a role says how many it keeps.
+std::int64_t registers_at_start(const ir::Function& function);
 /// The operation that holds the roles; none where there are none.
 ir::OperationId roles_of(const ir::Function& function);
 

@@ -41,6 +41,13 @@ bool widens_rows(const ir::Function& function, const ir::Operation& operation) {
   return wide && *wide == layout_in(function, operation.results[0]);
 }
 
+std::optional<LaneMove> lane_move_of(const ir::Function& function, const ir::Operation& operation) {
+  if (operation.opcode != Opcode::convert_layout) return std::nullopt;
+  const ir::Type& type = function.type(operation.operands[0]);
+  if (type.is_pointer()) return std::nullopt;
+  return lane_move(layout_in(function, operation.operands[0]), layout_in(function, operation.results[0]), type.shape());
+}
+
 std::vector<int> move_map(const ir::Function& function, const ir::Operation& operation) {
   const ir::Value from = operation.operands[0], to = operation.results[0];
   return register_map(layout_in(function, from), function.type(from).shape(), layout_in(function, to), function.type(to).shape(),
@@ -104,7 +111,9 @@ bool has_no_use(const ir::Function& function, ir::Value value) {
 
 std::int64_t scratch_bytes(const ir::Function& function, const ir::Operation& operation) {
   if (widens_rows(function, operation)) return 0;
-  if (moves(function, operation)) return move_map(function, operation).empty() ? move_scratch(function, operation).bytes : 0;
+  if (moves(function, operation)) {
+    return move_map(function, operation).empty() && !lane_move_of(function, operation) ? move_scratch(function, operation).bytes : 0;
+  }
   if (operation.opcode == Opcode::reduce) {
     const int warps = reduce_warps(function, operation);
     if (warps == 1) return 0;

@@ -10,9 +10,11 @@
 
 namespace flextile::backend {
 
-/// A move's registers when no thread needs another's element (see register_map); else empty.
 /// A convert_layout to layout_of_wide_rows of 16-bit numbers: lanes exchange them by shuffles.
 bool widens_rows(const ir::Function& function, const ir::Operation& operation);
+/// A convert_layout of numbers in which each lane takes them from one other lane; else none.
+std::optional<LaneMove> lane_move_of(const ir::Function& function, const ir::Operation& operation);
+/// A move's registers when no thread needs another's element (see register_map); else empty.
 std::vector<int> move_map(const ir::Function& function, const ir::Operation& operation);
 
 /// How a moved tile lies in scratch memory, in elements.
@@ -37,8 +39,8 @@ bool has_no_use(const ir::Function& function, ir::Value value);
 /// Bytes of scratch that an operation needs; 0: none. It then writes them, waits at a barrier and reads them.
 std::int64_t scratch_bytes(const ir::Function& function, const ir::Operation& operation);
 
-/// Bytes of shared memory that one program can have on the target.
-std::int64_t shared_memory_limit(const Target& target);
+/// Bytes of shared memory that one program can have on the target, where `occupancy` of them share a multiprocessor.
+std::int64_t shared_memory_limit(const Target& target, int occupancy);
 /// Bytes of shared memory that one program needs; right after allocate_shared.
 int shared_memory_bytes(const ir::Function& function);
 

@@ -136,17 +136,18 @@ void SynchronisationWalk::begin_next(const Programs& programs, State& state) {
   leave_iteration(programs.loop, state);
 }
 
-/// Both roles go over the same programs, in the same order, and agree on the turns that each of them takes.
+/// Both roles go over the same programs, in the same order, and agree on the turns that each of them takes. Consumers may carry more,
+/// behind that: nobody else's business.
 void SynchronisationWalk::check_same_programs(const Programs& producer, const Programs& consumer) {
   const Operation &one = f_.operation(producer.loop), &other = f_.operation(consumer.loop);
   Same same;
-  bool agree = one.operands.size() == other.operands.size();
+  bool agree = one.operands.size() <= other.operands.size();
   for (std::size_t i = 0; agree && i < one.operands.size(); ++i) agree = is_same(same, one.operands[i], other.operands[i]);
   for (std::size_t block : {0, 1}) {
     const auto &a = f_.block(one.blocks[block]), &b = f_.block(other.blocks[block]);
     for (std::size_t i = 0; agree && i < a.arguments.size(); ++i) same[{a.arguments[i].index, b.arguments[i].index}] = true;
     const auto &mine = f_.operation(a.operations.back()).operands, &theirs = f_.operation(b.operations.back()).operands;
-    agree = agree && mine.size() == theirs.size();
+    agree = agree && mine.size() <= theirs.size();
     for (std::size_t i = 0; agree && i < mine.size(); ++i) agree = is_same(same, mine[i], theirs[i]);
   }
   if (!agree) fail(consumer.loop, "takes other programs than " + name(producer.loop) + ", the producer's loop, or other turns: what they carry is not computed alike");

@@ -106,6 +106,11 @@ class Parser {
     scanner_.expect("(");
     function_.num_warps = static_cast<int>(scanner_.integer("a number of warps", 1, 32));
     scanner_.expect(")");
+    if (scanner_.take("occupancy")) {
+      scanner_.expect("(");
+      function_.occupancy = static_cast<int>(scanner_.integer("a number of programs", 1, 32));
+      scanner_.expect(")");
+    }
     scanner_.expect("{");
   }
 

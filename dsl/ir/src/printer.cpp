@@ -1,4 +1,5 @@
-// The IR's text. Values are numbered in the order of the text, so that equal functions print equal texts.
+// The IR's text. Values are numbered in the order of the text, so that equal functions print equal texts. An occupancy other than 1
+// follows the warps: num_warps(8) occupancy(2).
 //
 //   file 1 "samples/softmax.cpp"
 //   layout 0 = registers[4:1@0] lanes[32:4@0] warps[4:128@0]
@@ -75,7 +76,9 @@ class Printer {
     for (std::size_t i = 0; i < function_.layouts.size(); ++i) text_ += join("layout ", i, " = ", to_string(function_.layouts[i]), "\n");
     text_ += join("func @", is_plain_name(function_.name) ? function_.name : quoted(function_.name), "(");
     for (std::size_t i = 0; i < function_.parameters.size(); ++i) print_parameter(i);
-    text_ += join(") num_warps(", function_.num_warps, ") {\n");
+    text_ += join(") num_warps(", function_.num_warps, ")");
+    if (function_.occupancy != 1) text_ += join(" occupancy(", function_.occupancy, ")");
+    text_ += " {\n";
     if (function_.block_count() > 0) print_operations(function_.body(), 1);
     return std::move(text_) + "}\n";
   }

@@ -11,6 +11,7 @@ Rewriter::Rewriter(const Function& source)
   result_.files = source.files;
   result_.layouts = source.layouts;
   result_.num_warps = source.num_warps;
+  result_.occupancy = source.occupancy;
   for (std::size_t i = 0; i < source.parameters.size(); ++i) {
     replace(source.parameter(i), result_.parameter(i));
     int layout = source.layout_of(source.parameter(i));

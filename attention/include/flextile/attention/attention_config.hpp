@@ -34,6 +34,7 @@ struct AttentionConfig {
   int padded_value_dim = 64;
   int num_warps = 4;
   int stages = 2;
+  int occupancy = 1;          // programs that share a multiprocessor, each with its part of registers and shared memory
   bool operator==(const AttentionConfig&) const = default;
 };
 

@@ -37,6 +37,7 @@ class Parameters {
 /// What a kernel is made with beside its body; for kernel() and trace().
 struct TraceOptions {
   int num_warps = 4;  ///< threads per program / 32, on a GPU: 1, 2, 4, 8, 12, 16 or 32
+  int occupancy = 1;  ///< programs that share a multiprocessor of a GPU at the least, each with its part of registers and shared memory
 };
 
 /// Sets the options of the function that is being traced.
@@ -46,6 +47,10 @@ inline void apply_options(ir::Builder& builder, const TraceOptions& options, con
   if (warps != 1 && warps != 2 && warps != 4 && warps != 8 && warps != 12 && warps != 16 && warps != 32)
     builder.fail("[kernel] num_warps is " + std::to_string(warps) + " and must be 1, 2, 4, 8, 12, 16 or 32: a warp is 32 threads of a program");
   builder.function().num_warps = warps;
+  if (options.occupancy < 1 || options.occupancy * warps > 64)
+    builder.fail("[kernel] occupancy is " + std::to_string(options.occupancy) + " with " + std::to_string(warps) +
+                 " warps and must be 1 or more, and at most 64 warps together: that many a multiprocessor holds");
+  builder.function().occupancy = options.occupancy;
 }
 
 /// Throws where an operation reads a value that was made in a loop or branch that does not enclose it.

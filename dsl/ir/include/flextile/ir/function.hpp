@@ -83,6 +83,7 @@ class Function {
   std::vector<std::string> files;        // files[0] is "" (unknown)
   std::vector<Layout> layouts;           // referred to by layout_of
   int num_warps = 4;                     // threads per program / 32, on a GPU
+  int occupancy = 1;                     // programs that shall share a multiprocessor of a GPU, each with its part of registers and shared memory
 
   Function() = default;
   /// A function with its body block and one argument per parameter; the body is still empty.
