@@ -51,10 +51,11 @@ inline std::vector<Site> loops_over_programs(const Mutator& m) {
 }
 /// One of the numbers that a role's loop over programs carries is one more.
 inline bool count_otherwise(Mutator& m, std::size_t number) {
-  for (const Site& loop : loops_over_programs(m)) {
+  const std::vector<Site> loops = loops_over_programs(m);
+  for (const Site& loop : loops) {
     const ir::BlockId body = m.operation(loop).blocks[1];
     Site yield{body, m.f.block(body).operations.size() - 1};
-    const std::size_t count = m.operation(yield).operands.size();
+    const std::size_t count = m.operation(loops.front()).operands.size();   // behind these consumers carry what they read ahead: no turn
     if (number >= count) {
       number -= count;
       continue;
