@@ -54,6 +54,7 @@ constexpr Pass nvptx_passes[] = {
     {"select_wgmma", select_wgmma},
     {"choose_layouts", choose_layouts, true},
     {"overlap_products", overlap_products},
+    {"bulk_stores", bulk_stores, true},
     {"allocate_shared", allocate_shared, true},
     {"insert_barriers", insert_barriers},
     {"check_synchronisation", check_synchronisation},
