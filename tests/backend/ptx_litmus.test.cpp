@@ -83,10 +83,9 @@ const Fault faults[] = {
     {"half the bytes", "expect_tx", half_the_bytes, "whose copies bring"},
     {"drop a copy", "shared::cluster.global", nothing, "whose copies bring"},
     {"a copy twice", "shared::cluster.global", twice, "whose copies bring"},
-    {"drop a warpgroup's barrier", ", 128;", nothing, "no barrier stands between"},
+    {"drop a warpgroup's barrier", "bar.sync %r", nothing, "no barrier stands between"},
     {"drop a store's commit_group", "cp.async.bulk.commit_group", nothing, "a bulk store is not committed"},
     {"drop a store's wait_group", "cp.async.bulk.wait_group", nothing, "a bulk store may still be reading"},
-    {"wait for one store less", "cp.async.bulk.wait_group.read 0", other_number<0, 1>, "a bulk store may still be reading"},
     {"go on where a try_wait fails", "bra $wait_", nothing, "a try_wait is not tried again"},
     {"another number of arrivals", "mbarrier.init", another_count, "neither one arrival nor one of each warp"},
 };
@@ -126,7 +125,7 @@ bool another_fence_follows(const std::vector<std::string>& lines, std::size_t fe
 
 /// Taking it out is no fault.
 bool is_harmless(const std::vector<std::string>& lines, std::size_t at) {
-  if (lines[at].find("bar.sync 15, 128") != std::string::npos) return true;   // of a program of one warpgroup
+  if (lines[at].find("bar.sync %r") != std::string::npos && lines[at].find(", 128;") == std::string::npos) return true;   // of turns to start products
   if (lines[at].find("wgmma.wait_group") != std::string::npos) return is_covered(lines, at);
   return lines[at].find("fence.proxy.async") != std::string::npos && another_fence_follows(lines, at);
 }

@@ -7,7 +7,7 @@
 //   copies      straight after an expect_tx on their mbarrier, with as many bytes as they bring
 //   try_wait    tried again until it succeeds
 //   stores      what stmatrix wrote: fence.proxy.async, then a barrier, then the bulk store and its commit_group; another barrier before
-//               the stmatrix, where a wgmma or the copy engine was at the bytes; wait_group.read before that barrier, before a stage that
+//               the stmatrix, where a wgmma or the copy engine was at the bytes (of two buffers in turn, not for each tile); wait_group.read before that barrier, before a stage that
 //               tiles are stored from is given back, and before the kernel ends
 //   cp.async    what wgmma reads: landed, then fence.proxy.async, then a barrier
 //   wgmma       wgmma.fence before the first of a batch, commit_group behind the last; until wait_group covers the batch nobody
@@ -27,7 +27,9 @@ class PtxLitmus : PtxProgram {
   explicit PtxLitmus(const CompiledKernel& kernel) : PtxProgram(kernel.ptx_text), kernel_(kernel) {
     std::vector<State> before(code_.size());
     std::vector<std::size_t> work{0};
-    through_ring_ = std::any_of(kernel.explanation.begin(), kernel.explanation.end(), [](const std::string& each) { return each.find("through the stage of a ring") != std::string::npos; });
+    const auto says = [&](const char* words) { return std::any_of(kernel.explanation.begin(), kernel.explanation.end(), [&](const std::string& each) { return each.find(words) != std::string::npos; }); };
+    through_ring_ = says("through the stage of a ring");
+    buffers_ = says("through 2 buffers") ? 2 : 1;
     before[0] = {.init = bit(none), .landed = bit(clean), .batch = bit(idle), .tile = bit(no_tile), .place = bit(nobody), .reached = true};
     while (!work.empty()) {
       const std::size_t at = work.back();
@@ -145,7 +147,7 @@ class PtxLitmus : PtxProgram {
     if (i.name == "stmatrix") {
       if (state.place & bit(product_read)) complain(at, "no barrier stands between a wgmma and the stmatrix that may overwrite what it reads");
       if (state.place & bit(storing_open)) complain(at, "a bulk store is not committed");
-      if (state.place & bit(storing)) complain(at, "a bulk store may still be reading what stmatrix overwrites");
+      if ((state.place & bit(storing)) && state.stores >= buffers_) complain(at, "a bulk store may still be reading what stmatrix overwrites");
       if (state.place & bit(store_read)) complain(at, "no barrier stands between the wait for a bulk store and the stmatrix that overwrites what it read");
       state.tile = bit(tile_written);
     }
@@ -273,6 +275,7 @@ class PtxLitmus : PtxProgram {
 
   const CompiledKernel& kernel_;
   bool through_ring_ = false;      // tiles are stored from a ring's stage
+  int buffers_ = 1;                // or from so many buffers, one after the other
   std::set<std::string> complaints_;
 };
 

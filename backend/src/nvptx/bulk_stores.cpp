@@ -19,6 +19,7 @@
 
 #include "nvptx/matmul.hpp"
 #include "nvptx/nvptx.hpp"
+#include "nvptx/resident_programs.hpp"
 #include "nvptx/scratch.hpp"
 #include "nvptx/shared.hpp"
 #include "nvptx/tile_copies.hpp"
@@ -42,6 +43,7 @@ constexpr int most_box_rows = 256;     // of the copy engine
 constexpr int most_view_axes = 5;
 constexpr std::int64_t most_buffers = 2;
 constexpr std::int64_t alignment = 1024;
+constexpr std::int64_t all_registers = 65536, other_registers = 30;   // of a multiprocessor; of a thread, beside sums
 
 class BulkStores : TileCopies {
  public:
@@ -185,6 +187,7 @@ class BulkStores : TileCopies {
   void store_from_ring(OperationId id, Value held, const Place& place) {
     Order order, end;
     const Operation store = f_.operation(id), release = f_.operation(place.release);
+    meet(order);
     piece(order, store, held, place.buffer, place.stage, 0, "by the copy engine, through the stage of a ring that the program has read");
     insert_before(id, program_, order);
     for (BlockId block : blocks_) {
@@ -209,11 +212,24 @@ class BulkStores : TileCopies {
     return known == buffers_.end() ? nullptr : &*known;
   }
 
+  /// How many programs the registers of a multiprocessor are enough for, if a thread has no more than one product's sums and a few others.
+  std::int64_t most_programs() const {
+    const std::int64_t threads = lanes_per_warp * (f_.num_warps + (is_resident(f_) ? producer_warps : 0));
+    std::int64_t sums = 0;
+    for (BlockId block : blocks_) {
+      for (OperationId id : f_.block(block).operations) {
+        const Operation& operation = f_.operation(id);
+        if (operation.opcode == Opcode::dot) sums = std::max(sums, f_.type(operation.results[0]).elements() / (lanes_per_warp * f_.num_warps));
+      }
+    }
+    return std::max<std::int64_t>(1, all_registers / (threads * (sums + other_registers)));
+  }
+
   /// Those of another tile, or as many as there is room for; not where fewer programs would fit a multiprocessor.
   bool find_buffers(const Type& type, Place& place) {
     if (known_buffers(type)) return true;
     const std::int64_t used = (shared_memory_bytes(allocate_shared(f_, target_)) + alignment - 1) / alignment * alignment, most = shared_memory_limit(target_);
-    auto programs = [&](std::int64_t bytes) { return most / std::max(bytes, alignment); };
+    auto programs = [&](std::int64_t bytes) { return std::min(most / std::max(bytes, alignment), most_programs()); };
     place.buffers = std::min<std::int64_t>(most_buffers, type.extents[1] / panel_columns);
     while (place.buffers > 0 && programs(used + place.buffers * bytes_of_buffer(type)) < programs(used)) --place.buffers;
     return place.buffers > 0;
@@ -242,7 +258,10 @@ class BulkStores : TileCopies {
     const Value zero = number(order, program_, 0);
     const std::string how = "by the copy engine, in parts of 64 columns, through " + std::to_string(count) + (count == 1 ? " buffer of " : " buffers of ") + std::to_string(bytes_of_buffer(f_.type(held))) + " bytes";
     for (int panel = 0; panel * panel_columns < f_.type(held).extents[1]; ++panel) {
-      wait_for_stores(order, program_, count - 1);
+      if (panel == 0 || panel >= count) {   // the first one waits for all pieces of the tile before
+        wait_for_stores(order, program_, panel == 0 ? 0 : count - 1);
+        meet(order);
+      }
       piece(order, store, held, buffers[static_cast<std::size_t>(panel % count)], zero, panel * panel_columns, how);
     }
     insert_before(id, program_, order);
@@ -251,15 +270,16 @@ class BulkStores : TileCopies {
   // ---- what both do
   void wait_for_stores(Order& order, BlockId block, std::int64_t pending) { emit(order, block, {Opcode::bulk_wait, {}, {}, {}, {{AttributeName::pending, pending}}, location_}, {}); }
 
+  void meet(Order& order) { emit(order, program_, {Opcode::warpgroup_barrier, {}, {}, {}, {}, location_}, {}); }
+
   /// Columns from `column` on go through the stage.
   void piece(Order& order, const Operation& store, Value held, Value buffer, Value stage, std::int64_t column, const std::string& how) {
     std::vector<Value> operands{buffer, stage, store.operands[0]};
     operands.insert(operands.end(), store.operands.begin() + 2, store.operands.end());
     if (column > 0) operands.back() = arithmetic(order, program_, Opcode::add, operands.back(), number(order, program_, column));
-    emit(order, program_, {Opcode::warpgroup_barrier, {}, {}, {}, {}, location_}, {});
     emit(order, program_, {Opcode::matrix_store, {buffer, stage, held}, {}, {}, {{AttributeName::start, column}}, location_}, {});
     emit(order, program_, {Opcode::proxy_fence, {}, {}, {}, {}, location_}, {});
-    emit(order, program_, {Opcode::warpgroup_barrier, {}, {}, {}, {}, location_}, {});
+    meet(order);
     emit(order, program_, {Opcode::bulk_store, std::move(operands), {}, {}, {{AttributeName::schedule, how}}, location_}, {});
   }
 

@@ -44,11 +44,11 @@ void SynchronisationRules::visit_warpgroup_barrier(OperationId id, State& state)
 
 void SynchronisationRules::visit_bulk_store(OperationId id, State& state) {
   const Access access = own_rows_of(id, "stores ", state);
-  Access ready = access;
-  ready.reach = Reach::warpgroup;
   const auto written = std::find_if(state.outgoing.begin(), state.outgoing.end(), [&](const Access& each) { return each.buffer == access.buffer && overlap(each, access); });
   if (written == state.outgoing.end()) fail(id, "stores " + place(access) + ", which no matrix_store has written for it");
-  if (!covers(*written, access) && *written != ready) fail(id, "stores " + place(access) + ", of which " + name(written->by) + " has written another part");
+  Access part = *written;
+  part.reach = access.reach;
+  if (part != access) fail(id, "stores " + place(access) + ", of which " + name(written->by) + " has written another part");
   if (written->reach == Reach::thread) fail(id, "stores " + place(access) + ", which " + name(written->by) + " wrote: no proxy_fence and warpgroup_barrier stand between them");
   if (written->reach == Reach::fenced) fail(id, "stores " + place(access) + ", which " + name(written->by) + " may still be writing in another thread: no warpgroup_barrier stands between them");
   state.outgoing.erase(written);
