@@ -25,10 +25,10 @@ enum class Obstacle { none, unaligned, read_elsewhere, atomics, in_a_loop, in_a_
 struct Product {
   int m, n, k, warps, stages;
   Obstacle obstacle = Obstacle::none;
-  int stores = 1;            // of the same tile, one below the other
+  int stores = 1;            // the second one is of twice the product, to d
 };
 
-/// c = a b in bf16, a tile for each program of a grid of two axes, and twice the tile below it where there are two stores.
+/// c = a b in bf16, a tile for each program of a grid of two axes.
 ir::Function product(const Product& shape) {
   const bool half = shape.obstacle != Obstacle::f32;
   ir::Parameter c = test::matrix("c", half ? ElementType::bf16 : ElementType::f32, false), d = test::matrix("d", ElementType::bf16, false);
@@ -62,6 +62,27 @@ ir::Function product(const Product& shape) {
   }
   if (shape.stores > 1) b.view_store(function.parameter(3), b.cast(b.binary(Opcode::mul, sum, b.constant(ElementType::f32, 2.0)), ElementType::bf16), {row, column});
   if (shape.obstacle == Obstacle::atomics) b.create({.opcode = Opcode::atomic, .operands = {function.parameter(4), number(1)}, .attributes = {{ir::AttributeName::kind, std::string("add")}, {ir::AttributeName::order, std::string("release")}, {ir::AttributeName::scope, std::string("gpu")}}}, {Type::scalar(ElementType::i32)});
+  b.return_values();
+  return function;
+}
+
+/// c = a0 b0 + a1 b1 + ..., one tile: as many tensor maps as tiles, and that of c.
+ir::Function sum_of_products(int count) {
+  std::vector<ir::Parameter> parameters{test::matrix("c", ElementType::bf16, false)};
+  for (int i = 0; i < 2 * count; ++i) parameters.push_back(test::matrix(("x" + std::to_string(i)).c_str(), ElementType::bf16, true));
+  ir::Function function("sum_of_products", parameters);
+  ir::Builder b(function);
+  const Value zero = b.constant(ElementType::i32, std::int64_t{0}), step = b.constant(ElementType::i32, std::int64_t{64});
+  const ir::OperationId loop = b.for_loop(zero, b.view_size(function.parameter(1), 1), step, {b.splat(Type::tile(ElementType::f32, {64, 64}), 0.0)}, {{ir::AttributeName::stages, std::int64_t{2}}});
+  b.set_insertion_block(function.operation(loop).blocks[0]);
+  const Value at = b.argument(loop, 0, 0);
+  Value sum = b.argument(loop, 0, 1);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    sum = b.dot(b.view_load(function.parameter(1 + 2 * i), {zero, at}, {64, 64}), b.view_load(function.parameter(2 + 2 * i), {at, zero}, {64, 64}), sum);
+  }
+  b.yield({sum});
+  b.set_insertion_block(function.body());
+  b.view_store(function.parameter(0), b.cast(b.results(loop)[0], ElementType::bf16), {zero, zero});
   b.return_values();
   return function;
 }
@@ -147,8 +168,12 @@ TEST_CASE("threads store where the copy engine cannot, and it is said why") {
   reason(with(Obstacle::read_elsewhere), "the kernel uses the view elsewhere too");
   reason(with(Obstacle::atomics), "the kernel has atomic operations");
   reason(with(Obstacle::in_a_loop), "the store stands in a loop");
-  reason(with(Obstacle::in_a_branch), "the store stands in a loop, a branch");
+  reason(with(Obstacle::in_a_branch), "the store stands in a loop or a branch");
   const Target hopper = Target::sm_90a();
+  CHECK(says(compile(sum_of_products(3), hopper, {.binary = false}), "[store] by the copy engine"));
+  const CompiledKernel many = compile(sum_of_products(4), hopper, {.binary = false});
+  CHECK(many.tensor_maps.size() == 8);
+  CHECK(says(many, "[store] by threads: the kernel has 8 tensor maps already"));
   CHECK(says(compile(test::attention(nullptr, 80, 128, hopper), hopper, {.binary = false}), "[store] by threads: its rows are not whole panels"));
   reason({.m = 192, .n = 256, .k = 64, .warps = 12, .stages = 4}, "no stage of a ring has its shape");
   const CompiledKernel floats = compiled(with(Obstacle::f32));

@@ -22,6 +22,7 @@
 #include "nvptx/resident_programs.hpp"
 #include "nvptx/scratch.hpp"
 #include "nvptx/shared.hpp"
+#include "nvptx/tensor_maps.hpp"
 #include "nvptx/tile_copies.hpp"
 #include "nvptx/wgmma.hpp"
 
@@ -42,6 +43,7 @@ using ir::Value;
 constexpr int most_box_rows = 256;     // of the copy engine
 constexpr int most_view_axes = 5;
 constexpr std::int64_t most_buffers = 2;
+constexpr int least_stages = 2;        // of a ring whose stage takes a tile: with one the next program's tile waits for this one's store
 constexpr std::int64_t alignment = 1024;
 constexpr std::int64_t all_registers = 65536, other_registers = 30;   // of a multiprocessor; of a thread, beside sums
 
@@ -113,7 +115,7 @@ class BulkStores : TileCopies {
     const Operation& store = f_.operation(id);
     const Type& type = f_.type(store.operands[1]);
     const ir::Parameter* view = parameter_of(store.operands[0]);
-    if (block != program_) return "the store stands in a loop, a branch or behind another program's work";
+    if (block != program_) return "the store stands in a loop or a branch";
     if (!view || !view->aligned || !view->unit_stride) return "the view is not known to be aligned in memory, in rows of neighbours";
     if (view->type.rank > most_view_axes) return "the view has more than " + std::to_string(most_view_axes) + " axes";
     if (type.extents[1] % panel_columns != 0) return "its rows are not whole panels of 128 bytes";
@@ -121,6 +123,7 @@ class BulkStores : TileCopies {
     // The copy engine takes its time: whoever else touches the memory, or is told that it is written, would have to wait for it.
     if (is_used_elsewhere(store.operands[0], id)) return "the kernel uses the view elsewhere too";
     if (has_atomics()) return "the kernel has atomic operations, which may tell others that the tile is there";
+    if (tensor_maps(f_).size() >= most_tensor_maps) return "the kernel has " + std::to_string(most_tensor_maps) + " tensor maps already, and a launch has no room for more";
     if (find_ring(id, type, place) || find_buffers(type, place)) return "";
     return "no stage of a ring has its shape and is free by then, and " + std::to_string(bytes_of_buffer(type)) + " bytes of shared memory for a part of it are not left";
   }
@@ -142,14 +145,13 @@ class BulkStores : TileCopies {
   }
 
   // ---- a ring's stage
-  /// With one stage alone the next program's tile would have to wait for this one's store.
   bool find_ring(OperationId store, const Type& type, Place& place) const {
     for (BlockId block : blocks_) {
       for (OperationId id : f_.block(block).operations) {
         const Operation& release = f_.operation(id);
         if (release.opcode != Opcode::ring_release || f_.block(release.blocks[0]).operations.size() > 1) continue;
         const Type& buffer = f_.type(release.operands[0]);
-        if (buffer.element != type.element || buffer.shape() != type.shape() || buffer.stages < 2 || is_used_behind(store, release.operands[0])) continue;
+        if (buffer.element != type.element || buffer.shape() != type.shape() || buffer.stages < least_stages || is_used_behind(store, release.operands[0])) continue;
         const Value stage = stage_of_left_operand(release.operands[0]);
         const bool of_program = stage && f_.definition(stage).block == program_ && f_.definition(release.operands[1]).block == program_;
         if (of_program) place = {id, release.operands[0], stage};
@@ -236,7 +238,7 @@ class BulkStores : TileCopies {
   }
 
   /// Their bytes are nobody else's, and nobody leaves before they were read.
-  std::vector<Value> buffers_for(const Type& type, std::int64_t count) {
+  std::vector<Value> buffers_for(Type type, std::int64_t count) {
     if (const std::vector<Value>* known = known_buffers(type)) return *known;
     std::vector<Value> buffers;
     Order order, wait;

@@ -9,6 +9,9 @@
 
 namespace flextile::backend {
 
+/// That a launch has room for (runtime/src/argument_check.hpp).
+inline constexpr std::size_t most_tensor_maps = 8;
+
 /// What the launch must hand over for the bulk copies and bulk stores of the function, in the order of the parameters.
 std::vector<TensorMap> tensor_maps(const ir::Function& function);
 /// The parameter that holds the map of a bulk_copy or bulk_store.
