@@ -174,6 +174,10 @@ TEST_CASE("threads store where the copy engine cannot, and it is said why") {
   const CompiledKernel many = compile(sum_of_products(4), hopper, {.binary = false});
   CHECK(many.tensor_maps.size() == 8);
   CHECK(says(many, "[store] by threads: the kernel has 8 tensor maps already"));
+  for (const char* mask : {static_cast<const char*>(nullptr), "causal"}) {
+    CHECK(says(compile(test::attention(mask, 256, 128, hopper), hopper, {.binary = false}), "[store] by threads: the ring that has its shape has one stage"));
+    for (const int dim : {64, 128}) CHECK(says(compile(test::attention(mask, dim, 192, hopper), hopper, {.binary = false}), "[store] by the copy engine, through the stage of a ring"));
+  }
   CHECK(says(compile(test::attention(nullptr, 80, 128, hopper), hopper, {.binary = false}), "[store] by threads: its rows are not whole panels"));
   reason({.m = 192, .n = 256, .k = 64, .warps = 12, .stages = 4}, "no stage of a ring has its shape");
   const CompiledKernel floats = compiled(with(Obstacle::f32));

@@ -124,7 +124,11 @@ class BulkStores : TileCopies {
     if (is_used_elsewhere(store.operands[0], id)) return "the kernel uses the view elsewhere too";
     if (has_atomics()) return "the kernel has atomic operations, which may tell others that the tile is there";
     if (tensor_maps(f_).size() >= most_tensor_maps) return "the kernel has " + std::to_string(most_tensor_maps) + " tensor maps already, and a launch has no room for more";
-    if (find_ring(id, type, place) || find_buffers(type, place)) return "";
+    if (find_ring(id, type, place)) {
+      const bool waits = f_.type(place.buffer).stages < least_stages;
+      return waits ? "the ring that has its shape has one stage, and the next program's tile would have to wait for the store" : "";
+    }
+    if (find_buffers(type, place)) return "";
     return "no stage of a ring has its shape and is free by then, and " + std::to_string(bytes_of_buffer(type)) + " bytes of shared memory for a part of it are not left";
   }
 
@@ -151,7 +155,7 @@ class BulkStores : TileCopies {
         const Operation& release = f_.operation(id);
         if (release.opcode != Opcode::ring_release || f_.block(release.blocks[0]).operations.size() > 1) continue;
         const Type& buffer = f_.type(release.operands[0]);
-        if (buffer.element != type.element || buffer.shape() != type.shape() || buffer.stages < least_stages || is_used_behind(store, release.operands[0])) continue;
+        if (buffer.element != type.element || buffer.shape() != type.shape() || is_used_behind(store, release.operands[0])) continue;
         const Value stage = stage_of_left_operand(release.operands[0]);
         const bool of_program = stage && f_.definition(stage).block == program_ && f_.definition(release.operands[1]).block == program_;
         if (of_program) place = {id, release.operands[0], stage};
