@@ -54,6 +54,7 @@ constexpr Pass nvptx_passes[] = {
     {"select_wgmma", select_wgmma},
     {"choose_layouts", choose_layouts, true},
     {"overlap_products", overlap_products},
+    {"bulk_stores", bulk_stores, true},
     {"allocate_shared", allocate_shared, true},
     {"insert_barriers", insert_barriers},
     {"check_synchronisation", check_synchronisation},
@@ -169,11 +170,24 @@ void check_input(const ir::Function& function) {
   }
 }
 
+/// What passes put into a GPU's schedule (the last section of the operations' table) means nothing on a CPU.
+void check_operations(const ir::Function& function, const Target& target) {
+  if (target.is_gpu()) return;
+  for (std::uint32_t block = 0; block < function.block_count(); ++block) {
+    for (ir::OperationId id : function.block({block}).operations) {
+      const ir::Opcode opcode = function.operation(id).opcode;
+      if (opcode < ir::Opcode::convert_layout) continue;
+      throw CompileError("flextile: compile error in kernel \"" + function.name + "\"\n  [" + std::string(ir::name(opcode)) + "] has no meaning on a CPU: it belongs to a GPU's schedule");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace backend
 
 CompiledKernel compile(const ir::Function& function, const Target& target, const CompileOptions& options) {
   backend::check_input(function);
+  backend::check_operations(function, target);
   backend::Stages stages(function, target, options);
   const ir::Function scheduled = backend::schedule(function, target, stages);
 

@@ -14,6 +14,7 @@ namespace {
 constexpr int interleave_none = 0, promote_to_256_bytes = 3, fill_with_zeros = 0;
 constexpr std::uint32_t element_strides[most_tensor_map_axes] = {1, 1, 1, 1, 1};
 constexpr std::uint64_t least_stride = 16;   // bytes
+constexpr std::size_t zeros_bytes = 256;     // what the copy engine fetches at least, for one element too
 
 /// CUtensorMapDataType. The copy engine moves bits, so a sign makes no difference where there is no signed type.
 std::int32_t data_type(ElementType element) {
@@ -80,7 +81,7 @@ TensorMapRequest tensor_map_request(const TensorMap& map, const ir::TensorHandle
   request.address = tensor.data;
   bool is_empty = false;
   for (std::uint32_t axis = 0; axis < request.rank; ++axis) is_empty = is_empty || tensor.sizes[axis] == 0;
-  if (is_empty) request.address = zeros;
+  if (is_empty) request.address = map.writes ? static_cast<char*>(zeros) + zeros_bytes : zeros;
   for (std::uint32_t place = 0; place < request.rank; ++place) {
     const std::uint32_t axis = request.rank - 1 - place;
     request.sizes[place] = is_empty ? 1 : static_cast<std::uint64_t>(tensor.sizes[axis]);
@@ -135,10 +136,9 @@ void require_tensor_maps(const CompiledKernel& kernel, const Driver& functions) 
 
 void* zeros_on(DeviceState& device) {
   static std::mutex mutex;
-  constexpr std::size_t bytes = 256;   // what the copy engine fetches at least, for one element too
   std::lock_guard lock(mutex);
   if (device.zeros) return device.zeros;
-  return device.zeros = zeroed_memory(bytes);
+  return device.zeros = zeroed_memory(2 * zeros_bytes);
 }
 
 }  // namespace flextile::runtime

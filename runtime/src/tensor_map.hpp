@@ -30,7 +30,8 @@ struct TensorMapRequest {
 };
 
 /// The request for a map of `tensor`. An axis of one element may have any stride, so it gets a legal one. The driver knows no
-/// empty tensors: the map of one is that of a single element at `zeros`, so that every copy reads 0.
+/// empty tensors: the map of one is that of a single element at `zeros`, so that every copy reads 0, and of one that is written, of an
+/// element behind them, which nobody reads.
 TensorMapRequest tensor_map_request(const TensorMap& map, const ir::TensorHandle& tensor, void* zeros);
 
 /// Makes the map of `tensor`, which is argument `map.parameter` of the kernel: a copy of what the thread made before, where it
@@ -40,7 +41,7 @@ void make_tensor_map(const CompiledKernel& kernel, const TensorMap& map, const i
 /// When a kernel is loaded: DriverError where the driver cannot make tensor maps, InternalError where the kernel's are none.
 void require_tensor_maps(const CompiledKernel& kernel, const Driver& functions);
 
-/// 256 bytes of zeros in the device's memory, made on first use and never freed. Needs the device's context to be current.
+/// 256 bytes of zeros in the device's memory, and as many that anybody may write, made on first use and never freed. Needs the device's context to be current.
 void* zeros_on(DeviceState& device);
 
 }  // namespace flextile::runtime

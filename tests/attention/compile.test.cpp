@@ -60,12 +60,15 @@ TEST_CASE("the loops on a GPU: a producer that fetches, rings that nobody meets 
   CHECK(count("setmaxnreg.dec") == 1);         // the producer's four warps leave their registers to the consumers
   CHECK(count("setmaxnreg.inc") == 1);
   CHECK(count("elect.sync") == 2);             // one thread makes the barriers; one of each of the producer's warps fetches
-  CHECK(count("cp.async.bulk.tensor") == 6);   // two panels of 64 columns each: a query tile in front of the producer's loop, keys and values in it
+  CHECK(count(".mbarrier::complete_tx::bytes") == 6);   // two panels of 64 columns each: a query tile in front of the producer's loop, keys and values in it
   CHECK(count("mbarrier.arrive.expect_tx") == 3);
   CHECK(count("atom.relaxed.gpu.global.inc") == 2);   // the next program, taken by one warp: in one of the steps, or where there are none
   CHECK(count("mbarrier.pending_count") == 0); // nobody asks whether it was the last to release a stage
   CHECK(count("cp.async.cg") == 0);
-  CHECK(count("fence.proxy.async") == 1);      // there too: no thread writes what wgmma reads
+  CHECK(count("fence.proxy.async") == 2);      // there too, since no thread writes what wgmma reads; and where the copy engine stores
+  CHECK(count(".tile.bulk_group") == 2);       // two panels of the result, through the query's stage
+  CHECK(count("stmatrix") == 8);               // of 16 columns each
+  CHECK(count("st.global.v4") == 0);
   CHECK(count("vote.sync.any") == 3);          // an iteration is there three times: the first has no product to overlap with, the others are with and without a mask
   const AttentionShape shape{.element = ElementType::bf16, .dim = 128, .value_dim = 128, .q_block = 128, .kv_block = 128};
   const AttentionConfig config = choose_config(shape, Target::sm_90a());

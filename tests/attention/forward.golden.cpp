@@ -67,3 +67,12 @@ ir::Function golden() {
 // HOPPER: @%first mbarrier.arrive.shared::cta.b64
 // HOPPER: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
 // HOPPER-NOT: {{bar.sync|cp.async.bulk|elect.sync|pending_count|atom}}
+// The result goes through the query's stage, a warpgroup's rows at a time.
+// HOPPER: bar.sync %r{{[0-9]+}}, 128;
+// HOPPER: stmatrix.sync.aligned.m8n8.x4.shared.b16
+// HOPPER-NOT: st.global
+// HOPPER: fence.proxy.async.shared::cta;
+// HOPPER: bar.sync %r{{[0-9]+}}, 128;
+// HOPPER: cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group
+// HOPPER: cp.async.bulk.commit_group;
+// HOPPER-NOT: {{cp.async.bulk|elect.sync|pending_count|atom|st.global}}

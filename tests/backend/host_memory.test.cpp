@@ -196,14 +196,6 @@ TEST_CASE("debug information names the source line") {
   CHECK(compile(gather_kernel(), Target::host(), options).llvm_ir().find("DIFile") == std::string::npos);
 }
 
-TEST_CASE("operations of a GPU's schedule are an internal error") {
-  ir::Function function("gpu_only", {});
-  ir::Builder b(function);
-  b.create({.opcode = Opcode::barrier, .operands = {}, .results = {}, .blocks = {}, .attributes = {}, .location = {}}, {});
-  b.return_values();
-  CHECK_THROWS_AS(compile(function, Target::host()), InternalError);
-}
-
 TEST_CASE("user-defined reductions along any axis") {
   for (const int axis : {0, 1}) {
     const int rows = 13, columns = 21;

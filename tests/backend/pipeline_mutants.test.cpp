@@ -5,6 +5,7 @@
 #include <string>
 
 #include <flextile/backend/compile.hpp>
+#include <flextile/ir/builder.hpp>
 #include <flextile/ir/error.hpp>
 
 #include "support/random_program.hpp"
@@ -55,4 +56,27 @@ TEST_CASE("damaged functions are refused or compile, and are never an internal e
   }
   CHECK(refused > 200);
   CHECK(compiled > 10);
+}
+
+TEST_CASE("what belongs to a GPU's schedule is refused on a CPU") {
+  using ir::Opcode;
+  struct Case {
+    Opcode opcode;
+    std::vector<ir::Type> results;
+  };
+  const Case cases[] = {{Opcode::alloc_shared, {ir::Type::shared(ElementType::f32, {4, 8}, 1)}}, {Opcode::take_program, {ir::Type::scalar(ElementType::i32)}},
+                        {Opcode::worker_id, {ir::Type::scalar(ElementType::i32)}}, {Opcode::barrier, {}}, {Opcode::proxy_fence, {}}, {Opcode::warpgroup_barrier, {}}, {Opcode::bulk_wait, {}}};
+  for (const Case& each : cases) {
+    ir::Function function("k", {});
+    ir::Builder builder(function);
+    builder.create({.opcode = each.opcode}, each.results);
+    builder.return_values();
+    std::string sentence;
+    try {
+      compile(function, Target::host(), {.binary = false});
+    } catch (const CompileError& error) {
+      sentence = error.what();
+    }
+    CHECK(sentence == "flextile: compile error in kernel \"k\"\n  [" + std::string(ir::name(each.opcode)) + "] has no meaning on a CPU: it belongs to a GPU's schedule");
+  }
 }

@@ -64,10 +64,11 @@ struct Outputs {
   }
 };
 
-/// Numbers may differ by `tolerance`.
-void check_stages(const ir::Function& traced, Arguments& arguments, const Outputs& outputs, const std::array<std::int32_t, 3>& grid, float tolerance) {
+/// Numbers may differ by `tolerance`. `says`: words of the explanation.
+void check_stages(const ir::Function& traced, Arguments& arguments, const Outputs& outputs, const std::array<std::int32_t, 3>& grid, float tolerance, const char* says = "") {
   const CompiledKernel compiled = compile(traced, Target::sm_90a(), {.line_info = false, .keep_stages = true, .binary = false});
   REQUIRE(compiled.resident);
+  CHECK(compiled.explain().find(says) != std::string::npos);
   const std::vector<void*> pointers = arguments.pointers();
   auto run = [&](const ir::Function& function, bool alone) {
     outputs.clear();
@@ -95,21 +96,22 @@ void check_stages(const ir::Function& traced, Arguments& arguments, const Output
   CHECK(resident >= 4);
 }
 
-/// c = a b, a tile for each program of a grid of two axes.
-ir::Function product() {
-  ir::Function function("product", {test::matrix("a", ElementType::bf16, true), test::matrix("b", ElementType::bf16, true), test::matrix("c", ElementType::f32, false)});
+/// c = a b, 64 x `n` for each program of a grid of two axes; in f32, or, by the copy engine, in bf16.
+ir::Function product(int n, bool half) {
+  ir::Function function("product", {test::matrix("a", ElementType::bf16, true), test::matrix("b", ElementType::bf16, true), test::matrix("c", half ? ElementType::bf16 : ElementType::f32, false)});
   function.num_warps = 4;
   ir::Builder builder(function);
   auto number = [&](std::int64_t value) { return builder.constant(ElementType::i32, value); };
-  const Value row = builder.binary(Opcode::mul, builder.program_id(0), number(64)), column = builder.binary(Opcode::mul, builder.program_id(1), number(64));
-  const ir::OperationId loop = builder.for_loop(number(0), builder.view_size(function.parameter(0), 1), number(64), {builder.splat(Type::tile(ElementType::f32, {64, 64}), 0.0)},
+  const Value row = builder.binary(Opcode::mul, builder.program_id(0), number(64)), column = builder.binary(Opcode::mul, builder.program_id(1), number(n));
+  const ir::OperationId loop = builder.for_loop(number(0), builder.view_size(function.parameter(0), 1), number(64), {builder.splat(Type::tile(ElementType::f32, {64, n}), 0.0)},
                                                 {{ir::AttributeName::stages, std::int64_t{2}}});
   builder.set_insertion_block(function.operation(loop).blocks[0]);
   const Value at = builder.argument(loop, 0, 0);
-  const Value a = builder.view_load(function.parameter(0), {row, at}, {64, 64}), b = builder.view_load(function.parameter(1), {at, column}, {64, 64});
+  const Value a = builder.view_load(function.parameter(0), {row, at}, {64, 64}), b = builder.view_load(function.parameter(1), {at, column}, {64, n});
   builder.yield({builder.dot(a, b, builder.argument(loop, 0, 1))});
   builder.set_insertion_block(function.body());
-  builder.view_store(function.parameter(2), builder.results(loop)[0], {row, column});
+  const Value sum = builder.results(loop)[0];
+  builder.view_store(function.parameter(2), half ? builder.cast(sum, ElementType::bf16) : sum, {row, column});
   builder.return_values();
   return function;
 }
@@ -183,7 +185,18 @@ void check_product(std::int64_t rows, std::int64_t columns, std::int64_t depth) 
   arguments.add_view(a, {rows, depth});
   arguments.add_view(b, {depth, columns});
   arguments.add_view(c, {rows, columns});
-  check_stages(product(), arguments, {c}, {static_cast<std::int32_t>((rows + 63) / 64), static_cast<std::int32_t>((columns + 63) / 64), 1}, 0);
+  check_stages(product(64, false), arguments, {c}, {static_cast<std::int32_t>((rows + 63) / 64), static_cast<std::int32_t>((columns + 63) / 64), 1}, 0);
+}
+
+/// Tiles of 64 x `n` that the copy engine stores.
+void check_stored_product(int n, std::int64_t rows, std::int64_t columns, std::int64_t depth, const char* says) {
+  std::vector<bf16> a = small_numbers(static_cast<std::size_t>(rows * depth), 1), b = small_numbers(static_cast<std::size_t>(depth * columns), 2), c(static_cast<std::size_t>(rows * columns));
+  std::vector<float> none;
+  Arguments arguments;
+  arguments.add_view(a, {rows, depth});
+  arguments.add_view(b, {depth, columns});
+  arguments.add_view(c, {rows, columns});
+  check_stages(product(n, true), arguments, {none, &c}, {static_cast<std::int32_t>((rows + 63) / 64), static_cast<std::int32_t>((columns + n - 1) / n), 1}, 0, says);
 }
 
 /// `tiles`: how many tiles of keys each row of query tiles sees; empty: all of them, without a list.
@@ -214,7 +227,7 @@ void check_attention(const std::vector<int>& tiles, std::int64_t q_len, std::int
   arguments.add(0.125f);
   arguments.add(std::int32_t{1});   // heads at once
   arguments.add(static_cast<std::int32_t>(tiles.size() / 4));   // blocks that come last
-  check_stages(traced, arguments, {lse, &attended}, {static_cast<std::int32_t>((q_len + block - 1) / block), 1, 1}, 0.02f);
+  check_stages(traced, arguments, {lse, &attended}, {static_cast<std::int32_t>((q_len + block - 1) / block), 1, 1}, 0.02f, "[store] by the copy engine, through the stage of a ring");
 }
 
 }  // namespace
@@ -223,6 +236,12 @@ TEST_CASE("every stage of a product computes the same: a grid of two axes, in ba
   check_product(600, 128, 64);      // 10 x 2 programs: a band of 8 and one of 2
   check_product(200, 192, 190);     // turns of three steps, the last one partly outside
   check_product(130, 64, 0);        // no steps at all
+}
+
+TEST_CASE("every stage of a product that the copy engine stores computes the same: pieces through one buffer, and through two in turn") {
+  check_stored_product(64, 200, 136, 128, "through 1 buffer of");     // the last tiles lie partly outside
+  check_stored_product(192, 130, 392, 64, "through 2 buffers of");    // three pieces: the next tile begins with the buffer that the last one ends with
+  check_stored_product(128, 130, 128, 0, "through 2 buffers of");     // no steps at all
 }
 
 TEST_CASE("every stage of two products computes the same, whatever decides the branch between them and what the sum becomes") {

@@ -44,6 +44,8 @@ const std::vector<Scheduled>& reference_kernels() {
     list.push_back(scheduled("attention 128 causal, sm_80", attention("causal", 128, 128, ampere), ampere));
     list.push_back(scheduled("attention 64, sm_80", attention(nullptr, 64, 128, ampere), ampere));
     list.push_back(scheduled("matmul, sm_90a", matmul({.m = 128, .n = 128, .k = 64, .warps = 8, .stages = 3}), hopper));
+    list.push_back(scheduled("matmul in bf16, sm_90a", matmul({.m = 128, .n = 256, .k = 64, .warps = 8, .stages = 4, .half = true}), hopper));
+    list.push_back(scheduled("matmul in bf16 through one buffer, sm_90a", matmul({.m = 192, .n = 192, .k = 64, .warps = 12, .stages = 4, .half = true}), hopper));
     list.push_back(scheduled("two loops and columns, sm_90a", matmul({.m = 64, .n = 128, .k = 64, .warps = 4, .stages = 2, .twice = true, .columns = true}), hopper));
     list.push_back(scheduled("matmul, sm_80", matmul({.m = 64, .n = 64, .k = 32, .warps = 4, .stages = 4}), ampere));
     list.push_back(scheduled("two loops and columns, sm_80", matmul({.m = 64, .n = 64, .k = 32, .warps = 4, .stages = 3, .twice = true, .columns = true}), ampere));

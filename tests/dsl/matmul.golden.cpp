@@ -33,8 +33,14 @@ ir::Function golden() {
 // CHECK: cast %[[ACC]] : tile<128x192xbf16>
 // CHECK: view_store %2,
 
-// A producer hands the offsets of the tile over, and what is known of them comes along.
+// The copy engine stores the tile in three parts. Each warpgroup writes its rows, fences, and meets at a barrier of its own.
 // PTX: .entry matmul
-// PTX-NOT: st.global.b16
-// PTX: st.global.v4.b32
-// PTX-NOT: st.global.b16
+// PTX-NOT: st.global
+// PTX: cp.async.bulk.wait_group.read 0;
+// PTX: bar.sync %r{{[0-9]+}}, 128;
+// PTX: stmatrix.sync.aligned.m8n8.x4.shared.b16
+// PTX: fence.proxy.async.shared::cta;
+// PTX: bar.sync %r{{[0-9]+}}, 128;
+// PTX: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+// PTX: cp.async.bulk.commit_group;
+// PTX-NOT: st.global

@@ -365,6 +365,29 @@ TEST_CASE("shared memory and asynchronous copies") {
         "[roles] has 1 blocks and 0 register budgets: must be as many");
 }
 
+TEST_CASE("tiles that the copy engine stores") {
+  Kernel k({{"x", Type::view(ElementType::f16, 2)}, {"fixed", Type::view(ElementType::f16, 2), true}, {"wide", Type::view(ElementType::f32, 2)}});
+  Value zero = k.i32(0), tile = k.tile(ElementType::f16, {64, 128}), rows = k.tile(ElementType::f16, {32, 64});
+  auto buffer = [&](ElementType element, const Shape& shape) { return k.builder.results(k.builder.create({.opcode = Opcode::alloc_shared}, {Type::shared(element, shape, 1)}))[0]; };
+  auto one = [&](Operation operation) {
+    return k.wrong([&](Builder& b) { b.create(std::move(operation), {}); });
+  };
+  const Value half = buffer(ElementType::f16, {64, 64}), full = buffer(ElementType::f16, {64, 128}), floats = buffer(ElementType::f32, {64, 64}), few = buffer(ElementType::f16, {32, 64});
+  CHECK(one({.opcode = Opcode::matrix_store, .operands = {half, zero, tile}, .attributes = {{AttributeName::start, std::int64_t{64}}}}) == "no error");
+  CHECK(one({.opcode = Opcode::matrix_store, .operands = {full, zero, tile}}) == "no error");
+  CHECK(one({.opcode = Opcode::matrix_store, .operands = {half, zero, tile}, .attributes = {{AttributeName::start, std::int64_t{80}}}}) ==
+        "[matrix_store] buffer is shared<1x64x64xf16>, value is tile<64x128xf16>: columns 80 to 144 must be the value's");
+  CHECK(one({.opcode = Opcode::matrix_store, .operands = {half, zero, rows}}) == "[matrix_store] buffer is shared<1x64x64xf16>, value is tile<32x64xf16>: must be a tile of as many rows");
+  CHECK(one({.opcode = Opcode::matrix_store, .operands = {floats, zero, tile}}) == "[matrix_store] buffer is shared<1x64x64xf32>: a stage must be a matrix of 16-bit numbers");
+  CHECK(one({.opcode = Opcode::matrix_store, .operands = {few, zero, rows}}) ==
+        "[matrix_store] buffer is shared<1x32x64xf16>, a program has 4 warps: each of its warpgroups takes a multiple of 64 rows");
+  CHECK(one({.opcode = Opcode::bulk_store, .operands = {half, zero, k.parameter(0), zero, zero}}) == "no error");
+  CHECK(one({.opcode = Opcode::bulk_store, .operands = {half, zero, k.parameter(0), zero}}) == "[bulk_store] view is view<2xf16>, got 1 offsets: must be one per axis (2)");
+  CHECK(one({.opcode = Opcode::bulk_store, .operands = {half, zero, k.parameter(1), zero, zero}}) == "[bulk_store] parameter \"fixed\" is read-only: declare it without const to write to it");
+  CHECK(one({.opcode = Opcode::bulk_store, .operands = {half, zero, k.parameter(2), zero, zero}}) == "[bulk_store] buffer is shared<1x64x64xf16>, view is view<2xf32>: element types must be equal");
+  CHECK(one({.opcode = Opcode::bulk_wait, .attributes = {{AttributeName::pending, std::int64_t{-1}}}}) == "[bulk_wait] pending is -1: must be at least 0");
+}
+
 TEST_CASE("scalars that roles hand over, and the programs that they take") {
   Kernel k;
   Value zero = k.i32(0), wide = k.builder.constant(ElementType::i64, std::int64_t{1});

@@ -102,7 +102,7 @@ Function control_function() {
 }
 
 Function shared_function() {
-  Function function("shared", {{"a", Type::view(ElementType::f16, 2), true, true, true}});
+  Function function("shared", {{"a", Type::view(ElementType::f16, 2), true, true, true}, {"c", Type::view(ElementType::f16, 2), false, true, true}});
   Builder builder(function);
   Value a = function.parameter(0), zero = builder.constant(ElementType::i32, std::int64_t{0});
   auto one = [&](Operation operation, std::vector<Type> types) {
@@ -141,6 +141,12 @@ Function shared_function() {
     builder.yield({});
   }
   builder.set_insertion_block(function.body());
+  Value outgoing = one({.opcode = Opcode::alloc_shared, .attributes = {{AttributeName::swizzle, std::int64_t{128}}}}, {Type::shared(ElementType::f16, {64, 64}, 1)});
+  one({.opcode = Opcode::matrix_store, .operands = {outgoing, zero, builder.splat(Type::tile(ElementType::f16, {64, 128}), 0.0)}, .attributes = {{AttributeName::start, std::int64_t{64}}}}, {});
+  one({.opcode = Opcode::proxy_fence}, {});
+  one({.opcode = Opcode::warpgroup_barrier}, {});
+  one({.opcode = Opcode::bulk_store, .operands = {outgoing, zero, function.parameter(1), zero, zero}}, {});
+  one({.opcode = Opcode::bulk_wait, .attributes = {{AttributeName::pending, std::int64_t{1}}}}, {});
   one({.opcode = Opcode::worker_id}, {Type::scalar(ElementType::i32)});
   one({.opcode = Opcode::num_workers}, {Type::scalar(ElementType::i32)});
   Value scalars = one({.opcode = Opcode::alloc_shared, .attributes = {{AttributeName::barriers, std::int64_t{1}}}}, {Type::shared(ElementType::i32, {3}, 2)});

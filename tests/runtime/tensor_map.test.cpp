@@ -133,6 +133,15 @@ TEST_CASE("tensor map: an empty tensor is one zero") {
   CHECK(listed(request.box, 3) == std::vector<std::uint64_t>{64, 128, 1});
 }
 
+TEST_CASE("tensor map: what is stored to an empty tensor misses the zeros that others read") {
+  alignas(16) char data[16], zeros[512] = {};
+  const ir::TensorHandle empty = handle(ElementType::bf16, {0, 64}, {64, 1}, data), some = handle(ElementType::bf16, {8, 64}, {64, 1}, data);
+  const TensorMapRequest request = tensor_map_request({0, {64, 64}, 128, true}, empty, zeros);
+  CHECK(request.address == zeros + 256);
+  CHECK(listed(request.sizes, 2) == std::vector<std::uint64_t>{1, 1});
+  CHECK(tensor_map_request({0, {64, 64}, 128, true}, some, zeros).address == data);
+}
+
 TEST_CASE("tensor map: every element type has the driver's number") {
   const std::pair<ElementType, std::int32_t> numbers[] = {
       {ElementType::i1, 0},  {ElementType::i8, 0},  {ElementType::i16, 1}, {ElementType::i32, 3}, {ElementType::i64, 5},

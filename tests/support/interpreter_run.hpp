@@ -13,7 +13,9 @@ class Interpreter {
 
   std::vector<Contents> run(std::vector<Contents> parameters) {
     for (std::size_t i = 0; i < parameters.size(); ++i) values_[function_.parameter(i).index] = std::move(parameters[i]);
-    return run_block(function_.body());
+    std::vector<Contents> results = run_block(function_.body());
+    read_stores(0);
+    return results;
   }
   /// Where programs are shared out: this one does all of them.
   void work_alone() { worker_ = 0; }
@@ -111,6 +113,14 @@ class Interpreter {
   static constexpr Number rubbish{0x5ead, std::numeric_limits<double>::quiet_NaN()};
   Copy start_copy(const Op& op, std::int64_t stage);
   void land(const Copy& copy);
+  /// A store by the copy engine that has not read shared memory yet.
+  struct Store {
+    const Op* op;
+    std::int64_t first;
+    Contents view;
+    std::vector<std::int64_t> offsets;
+  };
+  void read_stores(std::size_t pending);
 
   std::int64_t programs() const { return std::int64_t{program_.count[0]} * program_.count[1] * program_.count[2]; }
   std::int64_t linear_program() const { return (std::int64_t{program_.id[2]} * program_.count[1] + program_.id[1]) * program_.count[0] + program_.id[0]; }
@@ -120,6 +130,7 @@ class Interpreter {
   std::int64_t worker_ = -1;                // 0: the only one; -1: one of as many workers as there are programs
   std::vector<Contents> values_;
   std::vector<Copy> copies_;
+  std::vector<Store> stores_;
 
   // ---- interpreter_rings.hpp
   enum class TurnState { copied, waited, released };
@@ -202,7 +213,12 @@ inline void Interpreter::run_operation(const Op& op) {
     case Opcode::shared_store:
     case Opcode::async_copy: return run_shared(op);
     case Opcode::async_wait: return land_copies(static_cast<std::size_t>(op.attributes.integer(Attribute::pending)));
+    case Opcode::matrix_store:
+    case Opcode::bulk_store: return run_shared(op);
+    case Opcode::bulk_wait: return read_stores(static_cast<std::size_t>(op.attributes.integer(Attribute::pending)));
     case Opcode::turn:
+    case Opcode::proxy_fence:
+    case Opcode::warpgroup_barrier:
     case Opcode::barrier: return;
     case Opcode::product_wait:
       if (!op.results.empty()) result(op) = operand(op, 0);
@@ -357,7 +373,30 @@ inline void Interpreter::run_shared(const Op& op) {
     }
     return;
   }
+  if (op.opcode == Opcode::bulk_store) {
+    const Contents& view = operand(op, 2);
+    stores_.push_back({&op, first, view, integers(op, 3, 3 + view.sizes.size())});
+    return;
+  }
+  if (op.opcode == Opcode::matrix_store) {
+    const std::int64_t columns = stage_type.shape().back(), pitch = type(op.operands[2]).shape().back(), start = op.attributes.integer(Attribute::start);
+    for (std::int64_t i = 0; i < size; ++i) buffer.elements.at(static_cast<std::size_t>(first + i)) = operand(op, 2).elements.at(static_cast<std::size_t>(i / columns * pitch + start + i % columns));
+    return;
+  }
   for (std::int64_t i = 0; i < size; ++i) buffer.elements.at(static_cast<std::size_t>(first + i)) = operand(op, 2).elements[static_cast<std::size_t>(i)];
+}
+
+/// The copy engine reads shared memory when a wait demands it, no earlier.
+inline void Interpreter::read_stores(std::size_t pending) {
+  for (; stores_.size() > pending; stores_.erase(stores_.begin())) {
+    const Store& store = stores_.front();
+    const ir::Type& buffer = type(store.op->operands[0]);
+    const std::int64_t size = ir::Type::tile(buffer.element, buffer.shape()).elements();
+    for (std::int64_t i = 0; i < size; ++i) {
+      const std::uint64_t address = view_address(store.view, buffer.element, store.offsets, buffer.shape(), i);
+      if (address) write_element(buffer.element, address, operand(*store.op, 0).elements.at(static_cast<std::size_t>(store.first + i)));
+    }
+  }
 }
 
 /// The stage holds rubbish from now until a wait lets the copy land.

@@ -63,6 +63,11 @@ class PtxEmulator : private PtxProgram {
     std::array<std::int32_t, 5> corner;
     std::uint64_t target, mbarrier;
   };
+  struct BoxStore {
+    const EmulatedTensorMap* map;
+    std::array<std::int32_t, 5> corner;
+    std::uint64_t source;
+  };
   /// A warp's part of a wgmma: descriptors and registers as they were when it was issued. Sums and shared memory are read when it is done.
   struct Product {
     const Instruction* instruction;
@@ -84,6 +89,8 @@ class PtxEmulator : private PtxProgram {
     std::size_t failed_try = ~std::size_t{0};           // the try_wait that has failed once
     std::vector<Copy> open;
     std::deque<std::vector<Copy>> groups;
+    std::vector<BoxStore> open_stores;                  // by the copy engine
+    std::deque<std::vector<BoxStore>> store_groups;
   };
 
   // ---- running
@@ -111,6 +118,8 @@ class PtxEmulator : private PtxProgram {
     for (const BoxCopy& copy : box_copies_) land(copy);
     for (const Products& products : products_)
       if (!products.open.empty() || !products.groups.empty()) throw std::runtime_error("a warp ends before it has waited for its wgmma");
+    for (const Thread& thread : state_)
+      if (!thread.open_stores.empty() || !thread.store_groups.empty()) throw std::runtime_error("a thread ends before it has waited for its bulk stores");
     for (const auto& [change, executed] : register_changes_)
       if (executed % 4 != 0) throw std::runtime_error("setmaxnreg was executed by " + std::to_string(executed % 4) + " warps of a warpgroup: must be all four");
   }
@@ -261,6 +270,19 @@ class PtxEmulator : private PtxProgram {
       }
   }
 
+  void stmatrix(const Instruction& i, const std::vector<int>& active) {
+    whole_warp(active);
+    if (!has(i, "b16") || !has(i, "m8n8") || has(i, "trans")) throw std::runtime_error("unknown kind of stmatrix");
+    const Operand& at = i.operands[0];
+    for (std::size_t m = 0; m < i.operands[1].items.size(); ++m)
+      for (int lane = 0; lane < 32; ++lane) {
+        const std::uint64_t address = shared_address(active[8 * m + static_cast<std::size_t>(lane / 4)], at);
+        if (address % 16 != 0) throw std::runtime_error("a row of a matrix at shared address " + std::to_string(address) + ": must be a multiple of 16");
+        const auto word = static_cast<std::uint32_t>(get(active[lane], i.operands[1].items[m]));
+        std::memcpy(shared(address + static_cast<std::uint64_t>(lane % 4) * 4, 4), &word, 4);
+      }
+  }
+
   void mma(const Instruction& i, const std::vector<int>& active) {
     whole_warp(active);
     const std::string shape = i.parts[2], type = i.parts[i.parts.size() - 3];
@@ -403,6 +425,10 @@ class PtxEmulator : private PtxProgram {
   const EmulatedTensorMap& tensor_map(int t, const Operand& at);
   void prefetch(const Instruction& i, const std::vector<int>& active);
   void copy_box(const Instruction& i, const std::vector<int>& active);
+  std::array<std::int32_t, 5> corner_of(const Instruction& i, int t, const Operand& at, const EmulatedTensorMap& map);
+  void bulk(const Instruction& i, const std::vector<int>& active);
+  void store_box(const Instruction& i, const std::vector<int>& active);
+  void store(const BoxStore& box);
   void land(const BoxCopy& copy);
   bool land_a_box();
 
@@ -557,7 +583,8 @@ class PtxEmulator : private PtxProgram {
     if (n == "ldmatrix") return ldmatrix(i, active);
     if (n == "mma") return mma(i, active);
     if (n == "wgmma") return wgmma(i, active);
-    if (n == "cp") return has(i, "bulk") ? copy_box(i, active) : async_copy(i, active);
+    if (n == "stmatrix") return stmatrix(i, active);
+    if (n == "cp") return has(i, "bulk") ? bulk(i, active) : async_copy(i, active);
     if (n == "bar" || n == "barrier") return barrier(i, active);
     if (n == "shfl") return shuffle(i, active);
     if (n == "vote") return vote(i, active);

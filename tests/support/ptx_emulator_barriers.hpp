@@ -150,16 +150,58 @@ inline void PtxEmulator::prefetch(const Instruction& i, const std::vector<int>& 
   for (int t : active) tensor_map(t, i.operands.at(0)).check();
 }
 
+/// Copies to shared memory, and stores from there, whose groups are a thread's.
+inline void PtxEmulator::bulk(const Instruction& i, const std::vector<int>& active) {
+  if (has(i, "tensor")) return has(i, "bulk_group") ? store_box(i, active) : copy_box(i, active);
+  for (int t : active) {
+    Thread& thread = state_[t];
+    if (has(i, "commit_group")) {
+      thread.store_groups.push_back(std::exchange(thread.open_stores, {}));
+    } else if (has(i, "wait_group")) {
+      if (!has(i, "read")) throw std::runtime_error("a wait for more than the reads of shared memory");
+      for (; thread.store_groups.size() > get(t, i.operands.at(0)); thread.store_groups.pop_front())
+        for (const BoxStore& box : thread.store_groups.front()) store(box);
+    } else {
+      throw std::runtime_error("unknown bulk copy");
+    }
+  }
+}
+
+inline std::array<std::int32_t, 5> PtxEmulator::corner_of(const Instruction& i, int t, const Operand& at, const EmulatedTensorMap& map) {
+  map.check();
+  std::array<std::int32_t, 5> corner{};
+  const auto rank = static_cast<std::size_t>(map.rank);
+  if (at.items.size() != rank || !has(i, (std::to_string(rank) + "d").c_str()))
+    throw std::runtime_error(std::to_string(at.items.size()) + " coordinates for a tensor map of " + std::to_string(rank) + " axes");
+  for (std::size_t axis = 0; axis < rank; ++axis) corner[axis] = static_cast<std::int32_t>(get(t, at.items[axis]));
+  return corner;
+}
+
+/// Reads shared memory when it is waited for, or, in the other order, at once.
+inline void PtxEmulator::store_box(const Instruction& i, const std::vector<int>& active) {
+  if (!has(i, "global") || !has(i, "shared::cta")) throw std::runtime_error("unknown bulk store");
+  for (int t : active) {
+    const Operand& target = i.operands.at(0);
+    BoxStore box{&tensor_map(t, target), {}, shared_address(t, i.operands.at(1))};
+    box.corner = corner_of(i, t, target, *box.map);
+    if (box.source % box.map->alignment() != 0)
+      throw std::runtime_error("a box comes from shared address " + std::to_string(box.source) + ": must be a multiple of " + std::to_string(box.map->alignment()));
+    if (box.source + static_cast<std::uint64_t>(box.map->box_bytes()) > shared_.size())
+      throw std::runtime_error("a box of " + std::to_string(box.map->box_bytes()) + " bytes ends outside shared memory");
+    if (at_once_) store(box);
+    else state_[t].open_stores.push_back(box);
+  }
+}
+inline void PtxEmulator::store(const BoxStore& box) {
+  box.map->store_box(box.corner, shared_.data(), box.source, [this](std::uint64_t address, std::size_t bytes) { return const_cast<std::uint8_t*>(global_part(address, static_cast<unsigned>(bytes), 1)); });
+}
+
 inline void PtxEmulator::copy_box(const Instruction& i, const std::vector<int>& active) {
-  if (!has(i, "tensor") || !has(i, "global") || !has(i, "mbarrier::complete_tx::bytes")) throw std::runtime_error("unknown bulk copy");
+  if (!has(i, "global") || !has(i, "mbarrier::complete_tx::bytes")) throw std::runtime_error("unknown bulk copy");
   for (int t : active) {
     const Operand& source = i.operands.at(1);
     BoxCopy copy{&tensor_map(t, source), {}, shared_address(t, i.operands[0]), shared_address(t, i.operands.at(2))};
-    copy.map->check();
-    const auto rank = static_cast<std::size_t>(copy.map->rank);
-    if (source.items.size() != rank || !has(i, (std::to_string(rank) + "d").c_str()))
-      throw std::runtime_error(std::to_string(source.items.size()) + " coordinates for a tensor map of " + std::to_string(rank) + " axes");
-    for (std::size_t axis = 0; axis < rank; ++axis) copy.corner[axis] = static_cast<std::int32_t>(get(t, source.items[axis]));
+    copy.corner = corner_of(i, t, source, *copy.map);
     if (copy.target % copy.map->alignment() != 0)
       throw std::runtime_error("a box goes to shared address " + std::to_string(copy.target) + ": must be a multiple of " + std::to_string(copy.map->alignment()));
     if (copy.target + static_cast<std::uint64_t>(copy.map->box_bytes()) > shared_.size())

@@ -6,6 +6,9 @@
 //               only then used
 //   copies      straight after an expect_tx on their mbarrier, with as many bytes as they bring
 //   try_wait    tried again until it succeeds
+//   stores      what stmatrix wrote: fence.proxy.async, then a barrier, then the bulk store and its commit_group; another barrier before
+//               the stmatrix, where a wgmma or the copy engine was at the bytes (of two buffers in turn, not for each tile); wait_group.read before that barrier, before a stage that
+//               tiles are stored from is given back, and before the kernel ends
 //   cp.async    what wgmma reads: landed, then fence.proxy.async, then a barrier
 //   wgmma       wgmma.fence before the first of a batch, commit_group behind the last; until wait_group covers the batch nobody
 //               touches its sums or writes its operands in registers; a stage is given back with one batch in flight at most
@@ -24,7 +27,10 @@ class PtxLitmus : PtxProgram {
   explicit PtxLitmus(const CompiledKernel& kernel) : PtxProgram(kernel.ptx_text), kernel_(kernel) {
     std::vector<State> before(code_.size());
     std::vector<std::size_t> work{0};
-    before[0] = {.init = bit(none), .landed = bit(clean), .batch = bit(idle), .reached = true};
+    const auto says = [&](const char* words) { return std::any_of(kernel.explanation.begin(), kernel.explanation.end(), [&](const std::string& each) { return each.find(words) != std::string::npos; }); };
+    through_ring_ = says("through the stage of a ring");
+    buffers_ = says("through 2 buffers") ? 2 : 1;
+    before[0] = {.init = bit(none), .landed = bit(clean), .batch = bit(idle), .tile = bit(no_tile), .place = bit(nobody), .reached = true};
     while (!work.empty()) {
       const std::size_t at = work.back();
       work.pop_back();
@@ -47,6 +53,8 @@ class PtxLitmus : PtxProgram {
   enum Init { none, bare, mbarrier_fence, proxy_fence, both_fences, published, published_bare, published_without_proxy };
   enum Landed { clean, landed, fenced, public_unfenced };
   enum Batch { idle, open, issued };
+  enum Tile { no_tile, tile_written, tile_fenced, tile_ready };            // that stmatrix wrote
+  enum Place { nobody, product_read, storing_open, storing, store_read };  // what was at the bytes since a barrier
   static constexpr int most_groups = 16;   // that are counted
 
   struct InFlight {
@@ -55,7 +63,8 @@ class PtxLitmus : PtxProgram {
     bool operator==(const InFlight&) const = default;
   };
   struct State {
-    unsigned init = 0, landed = 0, batch = 0;
+    unsigned init = 0, landed = 0, batch = 0, tile = 0, place = 0;
+    int stores = 0;               // groups that may not have been read, at most
     int groups = 0;               // batches in flight, at most
     std::map<int, InFlight> registers{};
     bool reached = false;
@@ -63,14 +72,15 @@ class PtxLitmus : PtxProgram {
     /// Whether something is new.
     bool join(const State& other) {
       const State old = *this;
-      init |= other.init, landed |= other.landed, batch |= other.batch;
+      init |= other.init, landed |= other.landed, batch |= other.batch, tile |= other.tile, place |= other.place;
+      stores = std::max(stores, other.stores);
       for (const auto& [slot, flight] : other.registers) {
         const auto [place, added] = registers.try_emplace(slot, flight);
         if (!added) place->second = {std::min(place->second.newer, flight.newer), place->second.sum || flight.sum};
       }
       groups = std::max(groups, other.groups);
       reached = true;
-      return !old.reached || old.groups != groups || old.init != init || old.landed != landed || old.batch != batch || old.registers != registers;
+      return !old.reached || old.groups != groups || old.tile != tile || old.place != place || old.stores != stores || old.init != init || old.landed != landed || old.batch != batch || old.registers != registers;
     }
   };
 
@@ -87,7 +97,7 @@ class PtxLitmus : PtxProgram {
 
   static bool has(const Instruction& i, const char* part) { return std::find(i.parts.begin(), i.parts.end(), part) != i.parts.end(); }
   static bool is(const Instruction& i, const char* name, const char* part) { return i.name == name && !i.parts.empty() && i.parts[0] == part; }
-  static bool is_bulk(const Instruction& i) { return i.name == "cp" && has(i, "bulk"); }
+  static bool is_bulk(const Instruction& i) { return i.name == "cp" && has(i, "bulk") && has(i, "tensor") && !has(i, "bulk_group"); }
   static unsigned moved(unsigned states, std::initializer_list<std::pair<int, int>> moves) {
     unsigned result = states;
     for (const auto& [from, to] : moves) result &= ~bit(from);
@@ -114,7 +124,9 @@ class PtxLitmus : PtxProgram {
       state.landed = moved(state.landed, {{landed, public_unfenced}, {fenced, clean}});
     }
     if (i.name == "cp" && has(i, "wait_group") && !has(i, "bulk")) state.landed = bit(landed);
+    step_store(at, state);
     const bool gives_back = is(i, "mbarrier", "arrive") && !has(i, "expect_tx");
+    if (gives_back && through_ring_ && state.stores > 0) complain(at, "a stage is given back while a bulk store may still be reading");
     if (gives_back && state.groups > 1) complain(at, "a stage is given back while more than one batch is in flight");
     if (is(i, "mbarrier", "init") && state.groups > 0) complain(at, "a ring is made while a wgmma is in flight");
     if (is(i, "mbarrier", "init")) {
@@ -127,6 +139,39 @@ class PtxLitmus : PtxProgram {
     }
     if (i.name == "wgmma") return step_wgmma(at, state);
     touch(at, state, i.name == "ret");
+  }
+
+  void step_store(std::size_t at, State& state) {
+    const Instruction& i = code_[at];
+    if (is(i, "wgmma", "mma_async")) state.place |= bit(product_read);
+    if (i.name == "stmatrix") {
+      if (state.place & bit(product_read)) complain(at, "no barrier stands between a wgmma and the stmatrix that may overwrite what it reads");
+      if (state.place & bit(storing_open)) complain(at, "a bulk store is not committed");
+      if ((state.place & bit(storing)) && state.stores >= buffers_) complain(at, "a bulk store may still be reading what stmatrix overwrites");
+      if (state.place & bit(store_read)) complain(at, "no barrier stands between the wait for a bulk store and the stmatrix that overwrites what it read");
+      state.tile = bit(tile_written);
+    }
+    if (is(i, "fence", "proxy") && has(i, "async")) state.tile = moved(state.tile, {{tile_written, tile_fenced}});
+    if (i.name == "bar" && has(i, "sync")) {
+      state.tile = moved(state.tile, {{tile_fenced, tile_ready}});
+      state.place = moved(state.place, {{product_read, nobody}, {store_read, nobody}});
+    }
+    if (i.name == "ret" && (state.place & bit(storing_open))) complain(at, "a bulk store is not committed");
+    if (i.name == "ret" && state.stores > 0) complain(at, "the kernel ends while a bulk store may still be reading");
+    if (i.name != "cp" || !has(i, "bulk")) return;
+    if (has(i, "bulk_group")) {
+      if (state.tile & bit(tile_written)) complain(at, "no fence.proxy.async stands between stmatrix and the bulk store of what it wrote");
+      if (state.tile & bit(tile_fenced)) complain(at, "no barrier stands between stmatrix and the bulk store of what other threads wrote");
+      if (state.tile & bit(no_tile)) complain(at, "a bulk store of what no stmatrix has written");
+      state.place = bit(storing_open);
+    } else if (has(i, "commit_group")) {
+      state.place = moved(state.place, {{storing_open, storing}});
+      state.stores = std::min(state.stores + 1, most_groups);
+    } else if (has(i, "wait_group")) {
+      if (state.place & bit(storing_open)) complain(at, "a bulk store is not committed");
+      state.place = moved(state.place, {{storing, store_read}});
+      state.stores = std::min(state.stores, static_cast<int>(i.operands.at(0).value));
+    }
   }
 
   void step_wgmma(std::size_t at, State& state) {
@@ -229,6 +274,8 @@ class PtxLitmus : PtxProgram {
   }
 
   const CompiledKernel& kernel_;
+  bool through_ring_ = false;      // tiles are stored from a ring's stage
+  int buffers_ = 1;                // or from so many buffers, one after the other
   std::set<std::string> complaints_;
 };
 

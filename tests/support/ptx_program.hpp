@@ -98,7 +98,7 @@ class PtxProgram {
   }
 
   static bool joins_warp(const Instruction& i) {
-    for (const char* name : {"shfl", "vote", "mma", "wgmma", "ldmatrix", "elect", "setmaxnreg"})
+    for (const char* name : {"shfl", "vote", "mma", "wgmma", "ldmatrix", "stmatrix", "elect", "setmaxnreg"})
       if (i.name == name) return true;
     return i.name == "bar" && i.parts.at(0) == "warp";
   }

@@ -1,4 +1,4 @@
-// What the emulator takes for a tensor map, and what the copy engine does with one: boxes of a tensor go to shared memory.
+// What the emulator takes for a tensor map, and what the copy engine does with one: boxes of a tensor go to shared memory and back.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -53,9 +53,30 @@ struct alignas(64) EmulatedTensorMap {
   /// Writes the box at `corner` to `target` of `shared`, zero outside the tensor. `readable(address, bytes)` checks and gives a pointer.
   template <class Readable>
   void copy_box(const std::array<std::int32_t, 5>& corner, std::uint8_t* shared, std::uint64_t target, Readable&& readable) const {
+    for_each_row(corner, [&](std::int64_t row, std::uint64_t address, std::size_t first, std::size_t bytes) {
+      std::array<std::uint8_t, 256 * 8> line{};      // a row of 256 elements of 8 bytes at most
+      if (bytes > 0) std::memcpy(line.data() + first, readable(address, bytes), bytes);
+      for (std::int64_t byte = 0; byte < row_bytes(); byte += 16) std::memcpy(shared + place(target, row, byte), line.data() + byte, 16);
+    });
+  }
+
+  /// Writes the box from `source` of `shared` to the tensor; what lies outside is dropped.
+  template <class Writable>
+  void store_box(const std::array<std::int32_t, 5>& corner, const std::uint8_t* shared, std::uint64_t source, Writable&& writable) const {
+    for_each_row(corner, [&](std::int64_t row, std::uint64_t address, std::size_t first, std::size_t bytes) {
+      std::array<std::uint8_t, 256 * 8> line{};
+      for (std::int64_t byte = 0; byte < row_bytes(); byte += 16) std::memcpy(line.data() + byte, shared + place(source, row, byte), 16);
+      if (bytes > 0) std::memcpy(writable(address, bytes), line.data() + first, bytes);
+    });
+  }
+
+ private:
+  std::uint64_t place(std::uint64_t start, std::int64_t row, std::int64_t byte) const { return swizzled(start + static_cast<std::uint64_t>(row * row_bytes() + byte)); }
+
+  /// `visit(row, address, first, bytes)`: so many bytes of the row, from its byte `first` on, are the tensor's, at `address`.
+  template <class Visit> void for_each_row(const std::array<std::int32_t, 5>& corner, Visit&& visit) const {
     const std::int64_t from = std::clamp<std::int64_t>(-std::int64_t{corner[0]}, 0, box[0]);
     const std::int64_t to = std::clamp<std::int64_t>(std::int64_t{sizes[0]} - corner[0], from, box[0]);
-    std::array<std::uint8_t, 256 * 8> line;      // a row of 256 elements of 8 bytes at most
     for (std::int64_t row = 0; row < rows(); ++row) {
       bool inside = from < to;
       std::int64_t rest = row, distance = (corner[0] + from) * element_bytes;
@@ -65,13 +86,7 @@ struct alignas(64) EmulatedTensorMap {
         inside = inside && at >= 0 && at < sizes[axis];
         distance += at * strides[axis];
       }
-      std::memset(line.data(), 0, static_cast<std::size_t>(row_bytes()));
-      if (inside) {
-        const auto bytes = static_cast<std::size_t>((to - from) * element_bytes);
-        std::memcpy(line.data() + from * element_bytes, readable(base + static_cast<std::uint64_t>(distance), bytes), bytes);
-      }
-      for (std::int64_t byte = 0; byte < row_bytes(); byte += 16)
-        std::memcpy(shared + swizzled(target + static_cast<std::uint64_t>(row * row_bytes() + byte)), line.data() + byte, 16);
+      visit(row, base + static_cast<std::uint64_t>(distance), static_cast<std::size_t>(from * element_bytes), inside ? static_cast<std::size_t>((to - from) * element_bytes) : 0);
     }
   }
 };

@@ -21,10 +21,11 @@ struct Matmul {
   bool inside = false;        // sums of columns in the loop
   int depth = 0;              // 0: known at run time
   bool repeated = false;      // all of it in a loop of the user's
+  bool half = false;          // sums are stored as bf16
 };
 
 inline ir::Function matmul(const Matmul& shape) {
-  ir::Function function("matmul", {matrix("a", ElementType::bf16, true), matrix("b", ElementType::bf16, true), matrix("c", ElementType::f32, false)});
+  ir::Function function("matmul", {matrix("a", ElementType::bf16, true), matrix("b", ElementType::bf16, true), matrix("c", shape.half ? ElementType::bf16 : ElementType::f32, false)});
   function.num_warps = shape.warps;
   ir::Builder builder(function);
   auto number = [&](std::int64_t value) { return builder.constant(ElementType::i32, value); };
@@ -43,7 +44,7 @@ inline ir::Function matmul(const Matmul& shape) {
     builder.set_insertion_block(around);
     sum = builder.results(loop)[0];
   }
-  builder.view_store(function.parameter(2), sum, {zero, zero});
+  builder.view_store(function.parameter(2), shape.half ? builder.cast(sum, ElementType::bf16) : sum, {zero, zero});
   if (shape.columns) builder.view_store(function.parameter(2), builder.expand_dims(builder.reduce("sum", sum, 0), 0), {zero, zero});
   if (shape.repeated) {
     builder.yield({});

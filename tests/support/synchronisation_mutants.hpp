@@ -2,6 +2,7 @@
 // A mutant is well formed: ir::verify finds nothing wrong with it.
 #pragma once
 #include "faults_of_rings.hpp"
+#include "faults_of_stores.hpp"
 
 namespace flextile::test {
 
@@ -81,8 +82,32 @@ inline const std::vector<Fault>& all_faults() {
   static const std::vector<const char*> guards = {"the turns before it say that it exists", "which may be filled already", "but the next turn is", "not understood", "begins with turn", "goes on with turn", "or its first turns are not filled"};
   static const std::vector<const char*> paths = {"which may be none of", "which starts one copy", "but the next turn to fill is", "which comes when this program's tiles are fetched", "begins with turn", "goes on with turn", "on paths that leave", "but the next turn is", "but the next turn to release is", "may be in flight", "which nothing has started", "not ordered after the copy"};
   static const std::vector<const char*> products = {"no product_wait gave it", "which it leaves in flight", "no product_wait covers it"};
+  static const std::vector<const char*> fenced = {"no proxy_fence and warpgroup_barrier stand", "no warpgroup_barrier stands", "which no matrix_store has written"};
+  static const std::vector<const char*> met = {"no warpgroup_barrier stands", "no proxy_fence and warpgroup_barrier stand", "no barrier stands between them", "which no matrix_store has written"};
+  static const std::vector<const char*> stored = {"no bulk_wait covers it"};
+  static const std::vector<const char*> written = {"no bulk_store has stored", "which no matrix_store has written", "no barrier stands between them", "no bulk_wait covers it"};
   static const std::vector<const char*> taking = {"on paths that leave", "turns to start products are", "while a warpgroup holds the turn"};
   static const std::vector<Fault> faults = {
+      {"drop a proxy_fence", fenced, drop<Opcode::proxy_fence>},
+      {"drop a warpgroup_barrier", met, drop<Opcode::warpgroup_barrier>},
+      {"drop a bulk_wait", stored, drop<Opcode::bulk_wait>},
+      {"drop a matrix_store", written, drop<Opcode::matrix_store>},
+      {"drop a bulk_store", written, drop<Opcode::bulk_store>},
+      {"bulk_wait leaves one more pending", stored, other_pending<Opcode::bulk_wait, 1>},
+      {"release before the bulk_wait", stored, release_before<Opcode::bulk_wait>},
+      {"release before the bulk_store", {"no bulk_store has stored"}, release_before<Opcode::bulk_store>},
+      {"fence before the tile is written", fenced, put_before<Opcode::proxy_fence, Opcode::matrix_store>},
+      {"meet before the fence", met, put_before<Opcode::warpgroup_barrier, Opcode::proxy_fence>},
+      {"meet before the bulk_wait", met, put_before<Opcode::warpgroup_barrier, Opcode::bulk_wait>},
+      {"write before the warpgroup meets", met, put_before<Opcode::matrix_store, Opcode::warpgroup_barrier>},
+      {"store before the warpgroup meets", met, put_before<Opcode::bulk_store, Opcode::warpgroup_barrier>},
+      {"store another stage", {"which no matrix_store has written", "not ordered after the copy"}, other_stage<Opcode::bulk_store>},
+      {"write another stage", {"which no matrix_store has written", "not ordered after the copy"}, other_stage<Opcode::matrix_store>},
+      {"write twice", written, repeat<Opcode::matrix_store>},
+      {"store twice", written, repeat<Opcode::bulk_store>},
+      {"fence on some paths", fenced, on_some_paths<Opcode::proxy_fence>},
+      {"meet on some paths", met, on_some_paths<Opcode::warpgroup_barrier>},
+      {"bulk_wait on some paths", stored, on_some_paths<Opcode::bulk_wait>},
       {"drop a ring_wait", turns, drop<Opcode::ring_wait>},
       {"drop a ring_release", releases, drop<Opcode::ring_release>},
       {"drop a bulk_copy", turns, drop<Opcode::bulk_copy>},

@@ -50,6 +50,8 @@ class Lifetimes {
       for (ir::Value operand : operation.operands) {
         if (request_of_[operand.index] >= 0) extend(requests[request_of_[operand.index]], now);
       }
+      // What the copy engine stores from is nobody else's: it reads it at any time.
+      if (operation.opcode == Opcode::matrix_store) requests[request_of_[operation.operands[0].index]].last = std::numeric_limits<int>::max();
       for (int i = 0; operation.opcode == Opcode::dot && i < 2; ++i) {   // read by the dot itself
         const FragmentSource source = fragment_source(function_, operation, i);
         if (source.load) extend(requests[request_of_[source.load->operands[0].index]], now);

@@ -29,6 +29,10 @@
 //   products      wgmma read their operands from their start until a product_wait leaves fewer newer batches pending. Until
 //   (dot {async}, then no byte that they read is written or released, no register that they read takes another value, and
 //    product_wait) their sums go nowhere but into a wait, a loop's next iteration or the next product.
+//   bulk stores   A warpgroup's threads write rows of their own, where nobody else is: past a barrier of all threads, or of the
+//   (matrix_store, warpgroup where only its own rows of the same buffer were read (a product's left operand) or stored. The copy
+//    proxy_fence, engine reads what each thread has written, fenced, and then met the others at the warpgroup's barrier. Until a
+//    bulk_*)      bulk_wait leaves fewer newer stores pending nobody writes the bytes, and a ring's stage is not released.
 //   turns         Opened, then taken and passed any number of times, then closed; opened again only behind a barrier of all
 //   (turn)        threads. Who holds the turn waits for nobody who waits for it: at no barrier of all threads, and for no copy
 //                 that needs another's release of this turn.
@@ -155,6 +159,8 @@ void SynchronisationWalk::finish(State& state) {
   }
   for (const Copy& copy : state.copies) fail(end, "ends the kernel while the copy of " + name(copy.to.by) + " into " + place(copy.to) + " may be in flight: no async_wait covers it");
   for (const Product& product : state.products) fail(end, "ends the kernel while " + name(product.dot) + " is in flight: no product_wait covers it");
+  for (const Storing& store : state.storing) fail(end, "ends the kernel while " + name(store.from.by) + " may still be reading " + place(store.from) + " for the copy engine: no bulk_wait covers it");
+  for (const Access& written : state.outgoing) fail(end, "ends the kernel with " + place(written) + ", which " + name(written.by) + " wrote and no bulk_store has stored");
   if (state.turns != Turns::closed) fail(end, "ends the kernel while turns to start products are open: close comes once, on every path");
 }
 

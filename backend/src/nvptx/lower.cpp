@@ -10,11 +10,13 @@
 #include <flextile/ir/error.hpp>
 
 #include "llvm/machine.hpp"
+#include "nvptx/bulk_stores.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/nvptx.hpp"
 #include "nvptx/resident_programs.hpp"
 #include "nvptx/rings.hpp"
 #include "nvptx/scratch.hpp"
+#include "nvptx/tensor_maps.hpp"
 #include "nvptx/wgmma.hpp"
 
 namespace flextile::backend {
@@ -175,11 +177,15 @@ std::vector<std::string> explain(const ir::Function& function) {
       } else if (operation.opcode == Opcode::alloc_shared) {
         const ir::Type& type = function.type(operation.results[0]);
         if (operation.attributes.integer(ir::AttributeName::readers) != 0) continue;   // of scalars, for roles
+        if (is_store_buffer(function, operation.results[0])) continue;
         say(operation.location, "[load] " + to_string(ir::Type::tile(type.element, type.shape())) +
                                     (operation.attributes.integer(ir::AttributeName::barriers) ? " by the copy engine, " : " by asynchronous copies, ") + std::to_string(type.stages) +
                                     (type.stages == 1 ? " stage" : " stages"));
       } else if (operation.opcode == Opcode::for_ && !operation.attributes.string(ir::AttributeName::schedule).empty()) {
         say(operation.location, "[for] " + std::string(operation.attributes.string(ir::AttributeName::schedule)));
+      }
+      if ((operation.opcode == Opcode::view_store || operation.opcode == Opcode::bulk_store) && !operation.attributes.string(ir::AttributeName::schedule).empty()) {
+        say(operation.location, "[store] " + std::string(operation.attributes.string(ir::AttributeName::schedule)));
       }
       if (operation.opcode == Opcode::roles) {
         const auto& registers = operation.attributes.list(ir::AttributeName::registers);
@@ -284,6 +290,11 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
     case Opcode::async_wait:
     case Opcode::barrier:
     case Opcode::bulk_copy:
+    case Opcode::matrix_store:
+    case Opcode::proxy_fence:
+    case Opcode::warpgroup_barrier:
+    case Opcode::bulk_store:
+    case Opcode::bulk_wait:
     case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_release:

@@ -18,6 +18,7 @@ ir::Function pipeline_loads(const ir::Function& function, const Target& target);
 ir::Function select_wgmma(const ir::Function& function, const Target& target);
 ir::Function choose_layouts(const ir::Function& function, const Target& target);
 ir::Function overlap_products(const ir::Function& function, const Target& target);
+ir::Function bulk_stores(const ir::Function& function, const Target& target);
 ir::Function allocate_shared(const ir::Function& function, const Target& target);
 ir::Function insert_barriers(const ir::Function& function, const Target& target);
 

@@ -10,6 +10,7 @@
 
 #include "nvptx/resident_programs.hpp"
 #include "nvptx/shared.hpp"
+#include "nvptx/tensor_maps.hpp"
 #include "nvptx/turns.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
@@ -22,24 +23,6 @@ using ir::Opcode;
 using llvm::Value;
 
 constexpr int barrier_size = 8;
-
-template <class Visit> void for_each_bulk_copy(const ir::Function& function, Visit visit) {
-  for (std::uint32_t block = 0; block < function.block_count(); ++block) {
-    for (ir::OperationId id : function.block({block}).operations) {
-      if (function.operation(id).opcode == Opcode::bulk_copy) visit(function.operation(id));
-    }
-  }
-}
-
-TensorMap tensor_map_of(const ir::Function& function, const ir::Operation& bulk_copy) {
-  const ir::Type& buffer = function.type(bulk_copy.operands[0]);
-  TensorMap map;
-  map.parameter = function.definition(bulk_copy.operands[2]).position;
-  map.box.assign(static_cast<std::size_t>(function.type(bulk_copy.operands[2]).rank), 1);
-  for (int axis = 0; axis < buffer.rank; ++axis) map.box[map.box.size() - static_cast<std::size_t>(buffer.rank - axis)] = buffer.extents[axis];
-  map.box.back() = panel_columns;
-  return map;
-}
 
 Slot slot_of(Lowering& l, const ir::Operation& operation) { return slot_of(l, operation.operands[1], l.type(operation.operands[0]).stages); }
 
@@ -185,48 +168,21 @@ void lower_bulk_copy(Lowering& l, const ir::Operation& operation) {
   const ir::Value buffer = operation.operands[0];
   const SharedShape shape = shared_shape(l.f, buffer);
   const Slot slot = slot_of(l, operation);
-  const std::vector<TensorMap> maps = tensor_maps(l.f);
-  const auto number = std::find(maps.begin(), maps.end(), tensor_map_of(l.f, operation)) - maps.begin();
-  Value* map = l.kernel->getArg(static_cast<unsigned>(l.kernel->arg_size() - maps.size() + static_cast<std::size_t>(number)));
+  Value* map = tensor_map(l, operation);
   Value* full = barrier_address(l, buffer, Barrier::full, slot.stage);
   assembly(l, l.b.getVoidTy(), "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], " + std::to_string(shape.stage_bytes) + ";", "r", {full}, true);
   const int rank = l.type(operation.operands[2]).rank;
   for (int panel = 0; panel < shape.panels; ++panel) {
     Value* bytes = l.b.CreateAdd(l.b.CreateMul(slot.stage, l.b.getInt32(shape.stage_bytes)), l.b.getInt32(panel * shape.panel_bytes));
     Registers arguments{address(l, shared_address(l, shape.base, bytes)), map, full};
-    std::string constraints = "r,l,r", coordinates;
-    for (int axis = rank - 1; axis >= 0; --axis) {   // innermost first
-      Value* offset = l.scalar(operation.operands[3 + static_cast<std::size_t>(axis)]);
-      if (axis == rank - 1) offset = l.b.CreateAdd(offset, l.b.getInt32(panel_columns * panel));
-      coordinates += (coordinates.empty() ? "$" : ", $") + std::to_string(arguments.size());
-      arguments.push_back(offset);
-      constraints += ",r";
-    }
+    std::string constraints = "r,l,r";
+    const std::string coordinates = box_corner(l, operation, panel, nullptr, arguments, constraints);
     assembly(l, l.b.getVoidTy(), "cp.async.bulk.tensor." + std::to_string(rank) + "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, {" + coordinates + "}], [$2];",
              constraints, arguments, true);
   }
 }
 
 }  // namespace
-
-std::vector<TensorMap> tensor_maps(const ir::Function& function) {
-  std::vector<TensorMap> maps;
-  for_each_bulk_copy(function, [&](const ir::Operation& operation) {
-    const TensorMap map = tensor_map_of(function, operation);
-    if (std::find(maps.begin(), maps.end(), map) == maps.end()) maps.push_back(map);
-  });
-  return maps;
-}
-
-void prefetch_tensor_maps(Lowering& l) {
-  const auto count = static_cast<unsigned>(tensor_maps(l.f).size());
-  if (count == 0) return;
-  when(l, l.b.CreateICmpEQ(l.thread, l.b.getInt32(0)), [&] {
-    for (unsigned i = 0; i < count; ++i) {
-      assembly(l, l.b.getVoidTy(), "prefetch.tensormap [$0];", "l", {l.kernel->getArg(static_cast<unsigned>(l.kernel->arg_size()) - count + i)}, true);
-    }
-  });
-}
 
 std::int64_t barrier_bytes(const ir::Function& function, const ir::Operation& alloc_shared) {
   return alloc_shared.attributes.integer(AttributeName::barriers) == 0 ? 0 : 2 * barrier_size * function.type(alloc_shared.results[0]).stages;

@@ -6,6 +6,7 @@
 
 #include <flextile/ir/error.hpp>
 
+#include "nvptx/bulk_stores.hpp"
 #include "nvptx/rings.hpp"
 #include "nvptx/shared.hpp"
 
@@ -139,6 +140,11 @@ void lower_shared(Lowering& l, const ir::Operation& operation) {
     case Opcode::ring_get:
     case Opcode::roles:
     case Opcode::bulk_copy: return lower_ring(l, operation);
+    case Opcode::matrix_store:
+    case Opcode::proxy_fence:
+    case Opcode::warpgroup_barrier:
+    case Opcode::bulk_store:
+    case Opcode::bulk_wait: return lower_bulk_store(l, operation);
     default: throw CompileError("flextile: compile error in kernel \"" + l.f.name + "\"\n  [" + std::string(ir::name(operation.opcode)) + "] is not made for " + l.target.name());
   }
 }

@@ -53,6 +53,10 @@ void SynchronisationWalk::leave_iteration(OperationId id, State& state) const {
       if (changes(access.turn)) access.any_stage = true, access.turn = {};
     }
   }
+  for (Storing& store : state.storing) {
+    if (changes(store.from.turn)) store.from.any_stage = true, store.from.turn = {};
+  }
+  std::erase_if(state.outgoing, [&](const Access& access) { return changes(access.turn); });
   for (Product& product : state.products) {
     for (Access& access : product.reads) {
       if (changes(access.turn)) access.any_stage = true, access.turn = {};

@@ -66,12 +66,13 @@ void SynchronisationRules::check_reader(OperationId id, const std::string& does,
   if (!reads) fail(id, does + ", whose readers are others");
 }
 
-/// A consumer asks for the next program when it has released all that this one reads: the producer takes that program when it has
-/// fetched this one's tiles, and for them waits for the releases.
+/// A consumer asks for the next program when what it has not released yet keeps none of this one's tiles from being fetched: the
+/// producer takes that program when it has fetched them, and for each waits for the release of the turn that had its stage.
 void SynchronisationRules::check_done(OperationId id, const std::string& waits, Value buffer, const State& state) {
   for (std::size_t i = 0; i < ends_.size(); ++i) {
     const Affine& released = state.rings[i].released;
     if (rings_[i] == buffer || ends_[i] == Affine{} || numbers_.equal(state.facts, released, ends_[i])) continue;
+    if (numbers_.proves(state.facts, released + f_.type(rings_[i]).stages - ends_[i] + 1)) continue;
     fail(id, waits + ", which comes when this program's tiles are fetched, and that may wait for the release of " + turn_of(released, rings_[i]) + ": its turns end at " + numbers_.text(ends_[i]));
   }
 }

@@ -74,6 +74,7 @@ void SynchronisationRules::visit_ring_release(OperationId id, State& state) {
       if (read.buffer == buffer && overlap(read, stage)) fail(id, releases + ", which " + name(product.dot) + " in flight still reads: no product_wait covers it");
     }
   }
+  release_written(id, releases, stage, state);
   if (state.turns == Turns::ours && !ring.produced) fail(id, releases + " while a warpgroup holds the turn to start products: the warp that fills the stage again waits for all, and the others wait for the turn");
   ring.released = turn + 1;
   state.add(state.reads, barriers_of(buffer, id));
@@ -149,6 +150,7 @@ void SynchronisationRules::visit_dot(OperationId id, State& state) {
   for (const Operation* load : loads_of(id)) {
     if (!load) continue;
     Access access = stage_of(load->operands[0], load->operands[1], id);
+    access.own_rows = is_wgmma(operation) && load == loads_of(id)[0];
     read(id, state, access, load->operands[1]);
     reads.push_back(access);
   }

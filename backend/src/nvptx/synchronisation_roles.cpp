@@ -121,6 +121,7 @@ SynchronisationWalk::States SynchronisationWalk::visit_programs(OperationId id, 
 /// The end of a program, where the next one begins: what the rings' turns are called there.
 void SynchronisationWalk::begin_next(const Programs& programs, State& state) {
   const bool fills = role_ == Role::producer;
+  for (const Access& written : state.outgoing) fail(programs.loop, "goes on with " + place(written) + ", which " + name(written.by) + " wrote and no bulk_store has stored");
   for (std::size_t i = 0; i < rings_.size(); ++i) {
     Ring& ring = state.rings[i];
     if (!ring.running || programs.starts[i] == Affine{}) continue;

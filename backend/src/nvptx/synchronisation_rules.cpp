@@ -59,11 +59,14 @@ bool SynchronisationRules::has_landed(const State& state, const Ring& ring) {
 /// A thread, or the copy engine, writes the bytes: nobody is at them. Ends what they held.
 void SynchronisationRules::write(OperationId id, State& state, const Access& access, bool past_barrier) {
   const std::string writes = "writes " + place(access);
+  auto is_ordered = [&](const Access& other) {
+    return past_barrier || (access.own_rows && other.own_rows && other.buffer == access.buffer && other.reach == Reach::warpgroup);
+  };
   for (const Access& other : state.reads) {
-    if (!past_barrier && overlap(other, access)) fail(id, writes + ", which " + name(other.by) + " may still be reading in another thread: no barrier stands between them");
+    if (!is_ordered(other) && overlap(other, access)) fail(id, writes + ", which " + name(other.by) + " may still be reading in another thread: no barrier stands between them");
   }
   for (const Access& other : state.writes) {
-    if (!past_barrier && overlap(other, access)) fail(id, writes + ", which " + name(other.by) + " may still be writing in another thread: no barrier stands between them");
+    if (!is_ordered(other) && overlap(other, access)) fail(id, writes + ", which " + name(other.by) + " may still be writing in another thread: no barrier stands between them");
   }
   for (const Copy& copy : state.copies) {
     if (overlap(copy.to, access)) fail(id, writes + " while the copy of " + name(copy.to.by) + " may be in flight: no async_wait covers it");
@@ -72,6 +75,9 @@ void SynchronisationRules::write(OperationId id, State& state, const Access& acc
     for (const Access& read : product.reads) {
       if (overlap(read, access)) fail(id, writes + ", which " + name(product.dot) + " in flight still reads: no product_wait covers it");
     }
+  }
+  for (const Storing& store : state.storing) {
+    if (overlap(store.from, access)) fail(id, writes + ", which " + name(store.from.by) + " may still be reading for the copy engine: no bulk_wait covers it");
   }
   for (std::size_t i = 0; i < rings_.size(); ++i) {
     Ring& ring = state.rings[i];
@@ -82,6 +88,7 @@ void SynchronisationRules::write(OperationId id, State& state, const Access& acc
     ring = {};
   }
   std::erase_if(state.filled, [&](const Copy& copy) { return overlap(copy.to, access); });
+  std::erase_if(state.outgoing, [&](const Access& other) { return overlap(other, access); });
 }
 
 /// A thread, or a product of its warpgroup, reads the bytes: they are there, and everybody sees them.
@@ -94,7 +101,7 @@ void SynchronisationRules::read(OperationId id, State& state, Access& access, Va
     if (overlap(copy.to, access)) fail(id, reads + " while the copy of " + name(copy.to.by) + " may be in flight: no async_wait covers it");
   }
   if (!access.buffer) return;
-  if (is_ring(access.buffer)) return find_turn(id, state, access, stage);
+  if (is_ring(access.buffer)) return find_turn(id, reads, state, access, stage);
   const Copy* found = nullptr;
   for (const Copy& copy : state.filled) {
     if (covers(copy.to, access)) found = &copy;
@@ -106,15 +113,14 @@ void SynchronisationRules::read(OperationId id, State& state, Access& access, Va
 }
 
 /// Which of the turns that may be read the stage holds.
-void SynchronisationRules::find_turn(OperationId id, State& state, Access& access, Value stage) const {
+void SynchronisationRules::find_turn(OperationId id, const std::string& does, const State& state, Access& access, Value stage) const {
   const Ring& ring = ring_of(state, access.buffer);
-  const std::string reads = "reads " + place(access);
-  if (!ring.running) fail(id, reads + " before ring_start");
+  if (!ring.running) fail(id, does + " before ring_start");
   const std::int64_t ahead = access.any_stage ? -1 : Numbers::distance(access.turn, ring.released, access.stages);
-  if (ahead < 0) fail(id, reads + " (" + name(stage) + "): which turn's stage that is cannot be told");
+  if (ahead < 0) fail(id, does + " (" + name(stage) + "): which turn's stage that is cannot be told");
   const Affine turn = ring.released + ahead;
   if (!numbers_.proves(state.facts, ring.waited - turn)) {
-    fail(id, reads + ", not ordered after the copy: turns below " + numbers_.text(ring.waited) + " are waited for, and those below " + numbers_.text(ring.released) +
+    fail(id, does + ", not ordered after the copy: turns below " + numbers_.text(ring.waited) + " are waited for, and those below " + numbers_.text(ring.released) +
                  " are released");
   }
   access.turn = turn;
@@ -151,6 +157,7 @@ void SynchronisationRules::visit(OperationId id, State& state) {
     case Opcode::alloc_shared: return visit_alloc(id, state);
     case Opcode::shared_load: {
       Access access = stage_of(operation.operands[0], operation.operands[1], id);
+      access.own_rows = reads_own_rows(id);
       read(id, state, access, operation.operands[1]);
       return add_read(state, access);
     }
@@ -172,6 +179,13 @@ void SynchronisationRules::visit(OperationId id, State& state) {
     case Opcode::ring_put: fail(id, "puts scalars where every thread would do so: only ring_refill runs its block in one thread");
     case Opcode::take_program: fail(id, "takes a program where every thread would do so: only ring_refill runs its block in one thread");
     case Opcode::bulk_copy: fail(id, "starts a copy where every thread would do so: only ring_start and ring_release run their blocks in one thread");
+    case Opcode::matrix_store: return visit_matrix_store(id, state);
+    case Opcode::proxy_fence:
+      for (Access& written : state.outgoing) written.reach = std::max(written.reach, Reach::fenced);
+      return;
+    case Opcode::warpgroup_barrier: return visit_warpgroup_barrier(id, state);
+    case Opcode::bulk_store: return visit_bulk_store(id, state);
+    case Opcode::bulk_wait: return finish_stores(state, operation.attributes.integer(AttributeName::pending));
     case Opcode::product_wait: return visit_product_wait(id, state);
     case Opcode::turn: return visit_turn(id, state);
     case Opcode::dot: return visit_dot(id, state);

@@ -38,7 +38,7 @@ class SynchronisationRules : protected SynchronisationSurvey {
   Affine remainder_taken(Affine number, std::int64_t modulus);
   void write(ir::OperationId id, State& state, const Access& access, bool past_barrier = false);
   void read(ir::OperationId id, State& state, Access& access, ir::Value stage);
-  void find_turn(ir::OperationId id, State& state, Access& access, ir::Value stage) const;
+  void find_turn(ir::OperationId id, const std::string& does, const State& state, Access& access, ir::Value stage) const;
   void add_read(State& state, Access access) const;
 
   // ---- threads
@@ -57,6 +57,16 @@ class SynchronisationRules : protected SynchronisationSurvey {
   void run_alone(ir::OperationId owner, ir::BlockId inside, State& state, const Facts& guard, const Affine* released);
   void start_copy(ir::OperationId owner, ir::OperationId id, State& state, const Facts& guard, const Affine* released);
   void check_bound(ir::OperationId id, const std::string& fills, Ring& ring, const Affine& turn, const Facts& guard) const;
+
+  // ---- bulk stores
+  /// What a bulk store's operations touch: each warpgroup its own rows of a stage.
+  Access own_rows_of(ir::OperationId id, const std::string& does, const State& state);
+  void visit_matrix_store(ir::OperationId id, State& state);
+  void visit_warpgroup_barrier(ir::OperationId id, State& state) const;
+  void visit_bulk_store(ir::OperationId id, State& state);
+  void finish_stores(State& state, std::int64_t pending) const;
+  /// A stage is given back when the copy engine has read it. Who waits for its next turn comes after all who wrote it.
+  void release_written(ir::OperationId id, const std::string& releases, const Access& stage, State& state) const;
 
   // ---- roles
   void visit_ring_refill(ir::OperationId id, State& state);

@@ -8,6 +8,10 @@
 
 namespace flextile::backend {
 
+/// For whom it is over what a warpgroup's threads did to their rows: each of them by itself; also, of writes, for the copy engine, where
+/// a barrier follows; for all threads of the warpgroup, and the copy engine.
+enum class Reach { thread, fenced, warpgroup };
+
 /// Bytes that an operation reads or writes: stage turn % stages of a buffer, or scratch space.
 struct Access {
   ir::OperationId by;
@@ -17,9 +21,11 @@ struct Access {
   std::int64_t stages = 1;
   bool any_stage = true;       // which stage it is is not known
   Affine turn{};
+  bool own_rows = false;       // each warpgroup touches rows of its own
+  Reach reach = Reach::thread;
   /// The same bytes, whoever it is.
   bool operator==(const Access& other) const {
-    return buffer == other.buffer && first == other.first && end == other.end && any_stage == other.any_stage && turn == other.turn;
+    return buffer == other.buffer && first == other.first && end == other.end && any_stage == other.any_stage && turn == other.turn && own_rows == other.own_rows && reach == other.reach;
   }
 };
 /// They may touch the same byte.
@@ -44,6 +50,13 @@ struct Product {
   bool operator==(const Product&) const = default;
 };
 
+/// A store by the copy engine that may not have read shared memory yet.
+struct Storing {
+  Access from;
+  std::int64_t newer = 0;      // stores that were started after it, at least
+  bool operator==(const Storing&) const = default;
+};
+
 /// A ring of the copy engine. Turns come in order: those below `filled` are started, where they exist; those below `waited`
 /// have landed; those below `released` are given back.
 struct Ring {
@@ -65,8 +78,10 @@ struct State {
   std::vector<Access> reads{}, writes{};   // of threads, since the last barrier
   std::vector<Copy> copies{};              // not waited for
   std::vector<Product> products{};         // not waited for
+  std::vector<Storing> storing{};          // not waited for
   // What is: parts that hold on every path, or are told apart.
   std::vector<Copy> filled{};              // stages that hold a tile
+  std::vector<Access> outgoing{};          // what threads wrote for the copy engine to store, and how far it has come
   std::vector<Ring> rings{};
   Turns turns = Turns::closed;
   bool closing = false;                    // some warpgroup may not have closed its turns yet
@@ -74,6 +89,7 @@ struct State {
   void add(std::vector<Access>& list, const Access& access);
   void add(const Copy& copy);
   void add(const Product& product);
+  void add(const Storing& store);
   /// Takes in another path's state; their rings and turns must be equal.
   void merge(const State& other);
   bool same_rings(const State& other) const { return rings == other.rings && turns == other.turns; }
@@ -82,9 +98,10 @@ struct State {
 
   /// Calls `visit` for each number that may change from iteration to iteration.
   template <class Visit> void for_each_number(Visit visit) {
-    for (std::vector<Access>* list : {&reads, &writes}) {
+    for (std::vector<Access>* list : {&reads, &writes, &outgoing}) {
       for (Access& access : *list) visit(access.turn);
     }
+    for (Storing& store : storing) visit(store.from.turn);
     for (std::vector<Copy>* list : {&copies, &filled}) {
       for (Copy& copy : *list) visit(copy.to.turn), visit(copy.guard);
     }

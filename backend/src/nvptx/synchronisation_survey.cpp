@@ -22,9 +22,10 @@ using ir::OperationId;
 using ir::Value;
 
 SynchronisationSurvey::SynchronisationSurvey(const ir::Function& function)
-    : f_(function), numbers_(function), scratch_(function.operation_count(), -1), matters_(function.operation_count(), false), end_(function.operation_count(), 0),
+    : f_(function), numbers_(function), scratch_(function.operation_count(), -1), matters_(function.operation_count(), false), reads_own_rows_(function.operation_count(), false), end_(function.operation_count(), 0),
       last_use_(function.value_count(), 0), ring_of_(function.value_count(), -1), sources_(function.value_count()) {
   survey(f_.body());
+  find_own_rows();
   find_sources();
   for (std::uint32_t block = 0; block < f_.block_count(); ++block) {
     for (OperationId id : f_.block({block}).operations) check_sums(id);
@@ -81,6 +82,11 @@ bool SynchronisationSurvey::has_rule(OperationId id) {
     case Opcode::product_wait:
     case Opcode::turn:
     case Opcode::bulk_copy:
+    case Opcode::matrix_store:
+    case Opcode::proxy_fence:
+    case Opcode::warpgroup_barrier:
+    case Opcode::bulk_store:
+    case Opcode::bulk_wait:
     case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_release:
@@ -123,6 +129,22 @@ Access SynchronisationSurvey::barriers_of(Value buffer, OperationId by) const {
 SynchronisationSurvey::Readers SynchronisationSurvey::readers_of(Value buffer) const {
   const std::int64_t warps = f_.defining(buffer)->attributes.integer(AttributeName::readers, f_.num_warps);
   return warps == f_.num_warps ? Readers::consumers : warps == f_.num_warps + producer_warps ? Readers::both_roles : warps == 1 ? Readers::one_producer : Readers::unknown;
+}
+
+void SynchronisationSurvey::find_own_rows() {
+  std::vector<OperationId> others;
+  for (std::uint32_t block = 0; block < f_.block_count(); ++block) {
+    for (OperationId id : f_.block({block}).operations) {
+      const Operation& operation = f_.operation(id);
+      for (std::size_t i = 0; i < operation.operands.size(); ++i) {
+        const OperationId source = f_.definition(operation.operands[i]).operation;
+        if (!source || f_.operation(source).opcode != Opcode::shared_load) continue;
+        if (is_wgmma(operation) && i == 0) reads_own_rows_[source.index] = true;
+        else others.push_back(source);
+      }
+    }
+  }
+  for (OperationId id : others) reads_own_rows_[id.index] = false;
 }
 
 // ---- sums of products in flight, as values

@@ -47,6 +47,8 @@ class SynchronisationSurvey {
   std::int64_t batches(ir::Value sum) const;
   /// What the dot reads its operands with, where they come from shared memory; else null.
   const std::array<const ir::Operation*, 2>& loads_of(ir::OperationId dot) const { return loads_.at(dot.index); }
+  /// The shared_load is the left operand of products and nothing else: each warpgroup reads its own rows.
+  bool reads_own_rows(ir::OperationId load) const { return reads_own_rows_[load.index]; }
   /// A product's left operand, if it is in registers.
   ir::Value register_operand(ir::OperationId dot) const { return loads_of(dot)[0] ? ir::Value{} : f_.operation(dot).operands[0]; }
   /// The products whose sums, not waited for, the value may be.
@@ -59,11 +61,13 @@ class SynchronisationSurvey {
  private:
   bool survey(ir::BlockId block);
   bool has_rule(ir::OperationId id);
+  void find_own_rows();
   void find_sources();
   void check_sums(ir::OperationId id) const;
 
   std::vector<std::int64_t> scratch_;                    // of each operation, once it was asked for
   std::vector<bool> matters_;
+  std::vector<bool> reads_own_rows_;                     // of each shared_load
   std::vector<int> end_;                                 // of each operation: its place in the text, behind its blocks
   std::vector<int> last_use_;                            // of each buffer: likewise
   std::vector<int> ring_of_;                             // of each buffer: its place in rings_, or -1

@@ -232,6 +232,11 @@ Lifting lifting(Opcode opcode) {
     case Opcode::product_wait:
     case Opcode::turn:
     case Opcode::bulk_copy:
+    case Opcode::matrix_store:
+    case Opcode::proxy_fence:
+    case Opcode::warpgroup_barrier:
+    case Opcode::bulk_store:
+    case Opcode::bulk_wait:
     case Opcode::ring_start:
     case Opcode::ring_wait:
     case Opcode::ring_release:

@@ -130,6 +130,15 @@ std::string rule_of(const Rule& rule) {
       return turn_rule(rule);
     case Opcode::bulk_copy:
       return bulk_copy_rule(rule);
+    case Opcode::matrix_store:
+      return matrix_store_rule(rule);
+    case Opcode::proxy_fence:
+    case Opcode::warpgroup_barrier:
+      return "";
+    case Opcode::bulk_store:
+      return bulk_store_rule(rule);
+    case Opcode::bulk_wait:
+      return bulk_wait_rule(rule);
     case Opcode::ring_start:
       return ring_start_rule(rule);
     case Opcode::ring_wait:

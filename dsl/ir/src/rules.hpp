@@ -55,6 +55,8 @@ std::string dot_rule(const Rule& rule);
 std::string reduce_rule(const Rule& rule);
 
 // rules_memory.cpp
+/// Writing through the operand: a sentence where its parameter is read-only.
+std::string wrong_write(const Rule& rule, std::size_t operand);
 std::string offset_rule(const Rule& rule);
 std::string load_rule(const Rule& rule);
 std::string store_rule(const Rule& rule);
@@ -82,6 +84,9 @@ std::string async_wait_rule(const Rule& rule);
 std::string product_wait_rule(const Rule& rule);
 std::string turn_rule(const Rule& rule);
 std::string bulk_copy_rule(const Rule& rule);
+std::string matrix_store_rule(const Rule& rule);
+std::string bulk_store_rule(const Rule& rule);
+std::string bulk_wait_rule(const Rule& rule);
 std::string ring_start_rule(const Rule& rule);
 std::string ring_wait_rule(const Rule& rule);
 std::string ring_release_rule(const Rule& rule);

@@ -67,12 +67,6 @@ const Parameter* origin(const Function& function, Value value) {
   return &function.parameters[definition.position];
 }
 
-std::string wrong_write(const Rule& rule) {
-  const Parameter* parameter = origin(rule.function, rule.operation.operands[0]);
-  if (!parameter || !parameter->read_only) return "";
-  return rule.broken("parameter \"", parameter->name, "\" is read-only: declare it without const to write to it");
-}
-
 std::string wrong_order_or_scope(const Rule& rule) {
   std::string_view order = rule.string(AttributeName::order), scope = rule.string(AttributeName::scope);
   if (order != "relaxed" && order != "acquire" && order != "release" && order != "acq_rel") {
@@ -85,6 +79,12 @@ std::string wrong_order_or_scope(const Rule& rule) {
 bool is_wide(ElementType element) { return bit_width(element) >= 32; }
 
 }  // namespace
+
+std::string wrong_write(const Rule& rule, std::size_t operand) {
+  const Parameter* parameter = origin(rule.function, rule.operation.operands[operand]);
+  if (!parameter || !parameter->read_only) return "";
+  return rule.broken("parameter \"", parameter->name, "\" is read-only: declare it without const to write to it");
+}
 
 std::string offset_rule(const Rule& rule) {
   if (std::string wrong = not_a_pointer(rule); !wrong.empty()) return wrong;
@@ -120,7 +120,7 @@ std::string store_rule(const Rule& rule) {
   if (rule.operands() > 2) {
     if (std::string wrong = wrong_mask(rule, pointer, rule.operand(2)); !wrong.empty()) return wrong;
   }
-  return wrong_write(rule);
+  return wrong_write(rule, 0);
 }
 
 std::string view_load_rule(const Rule& rule) {
@@ -141,7 +141,7 @@ std::string view_store_rule(const Rule& rule) {
   if (std::string wrong = not_a_view(rule, view); !wrong.empty()) return wrong;
   if (std::string wrong = wrong_tile_of_view(rule, view, rule.operand(1)); !wrong.empty()) return wrong;
   if (std::string wrong = wrong_offsets(rule, view, 2); !wrong.empty()) return wrong;
-  return wrong_write(rule);
+  return wrong_write(rule, 0);
 }
 
 std::string gather_rule(const Rule& rule) {
@@ -209,7 +209,7 @@ std::string atomic_rule(const Rule& rule) {
   }
   if (std::string wrong = wrong_order_or_scope(rule); !wrong.empty()) return wrong;
   if (rule.result() != number_like(pointer)) return rule.broken("result is ", rule.result(), ": must be ", number_like(pointer));
-  return wrong_write(rule);
+  return wrong_write(rule, 0);
 }
 
 std::string atomic_cas_rule(const Rule& rule) {
@@ -220,7 +220,7 @@ std::string atomic_cas_rule(const Rule& rule) {
   if (std::string wrong = wrong_value(rule, pointer, "desired", rule.operand(2)); !wrong.empty()) return wrong;
   if (std::string wrong = wrong_order_or_scope(rule); !wrong.empty()) return wrong;
   if (rule.result() != number_like(pointer)) return rule.broken("result is ", rule.result(), ": must be ", number_like(pointer));
-  return wrong_write(rule);
+  return wrong_write(rule, 0);
 }
 
 }  // namespace flextile::ir

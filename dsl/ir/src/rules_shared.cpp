@@ -147,6 +147,42 @@ std::string bulk_copy_rule(const Rule& rule) {
   return wrong_copy(rule, rule.operands() - 3);
 }
 
+/// The rows of a stage are shared out to the warpgroups.
+std::string wrong_rows(const Rule& rule) {
+  const Type& buffer = rule.operand(0);
+  const int warps = rule.function.num_warps;
+  if (buffer.rank != 2 || bit_width(buffer.element) != 16) return rule.broken("buffer is ", buffer, ": a stage must be a matrix of 16-bit numbers");
+  if (warps % 4 == 0 && buffer.extents[0] % (16 * warps) == 0) return "";
+  return rule.broken("buffer is ", buffer, ", a program has ", warps, " warps: each of its warpgroups takes a multiple of 64 rows");
+}
+
+std::string matrix_store_rule(const Rule& rule) {
+  if (std::string wrong = wrong_buffer_and_stage(rule); !wrong.empty()) return wrong;
+  if (std::string wrong = wrong_rows(rule); !wrong.empty()) return wrong;
+  const Type &buffer = rule.operand(0), &value = rule.operand(2);
+  const std::int64_t start = rule.integer(AttributeName::start, 0);
+  const std::string types = join("buffer is ", buffer, ", value is ", value, ": ");
+  if (!value.is_number() || value.rank != 2 || value.element != buffer.element || value.extents[0] != buffer.extents[0])
+    return rule.broken(types, "must be a tile of as many rows");
+  if (start < 0 || start + buffer.extents[1] > value.extents[1])
+    return rule.broken(types, "columns ", start, " to ", start + buffer.extents[1], " must be the value's");
+  return "";
+}
+
+std::string bulk_store_rule(const Rule& rule) {
+  if (rule.operands() < 3) return rule.broken("takes a buffer, a stage, a view and its offsets; got ", rule.operands(), " operands");
+  if (std::string wrong = wrong_buffer_and_stage(rule); !wrong.empty()) return wrong;
+  if (std::string wrong = wrong_rows(rule); !wrong.empty()) return wrong;
+  if (!rule.operand(2).is_view()) return rule.broken("view is ", rule.operand(2), ": must be a tensor view");
+  if (std::string wrong = wrong_write(rule, 2); !wrong.empty()) return wrong;
+  return wrong_copy(rule, rule.operands() - 3);
+}
+
+std::string bulk_wait_rule(const Rule& rule) {
+  const std::int64_t pending = rule.integer(AttributeName::pending, 0);
+  return pending >= 0 ? "" : rule.broken("pending is ", pending, ": must be at least 0");
+}
+
 std::string ring_start_rule(const Rule& rule) {
   if (rule.operands() == 0) return rule.broken("needs at least one buffer");
   for (std::size_t i = 0; i < rule.operands(); ++i) {

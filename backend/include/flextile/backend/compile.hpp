@@ -37,12 +37,13 @@ struct Stage {
   std::string text;
 };
 
-/// What the copy engine needs to fetch boxes of a tensor: the launch makes it from a view argument and passes it by value (128
+/// What the copy engine needs to fetch or store boxes of a tensor: the launch makes it from a view argument and passes it by value (128
 /// bytes, aligned to 64) behind all other parameters, in this order.
 struct TensorMap {
   std::uint32_t parameter = 0;        // which one: a view that is aligned and has unit stride
   std::vector<std::int32_t> box;      // extents of a box, one per axis of the view, each at most 256
   std::int32_t swizzle = 128;         // of the box in shared memory: bytes; the box's rows are as long
+  bool writes = false;                // boxes are stored, not fetched
   bool operator==(const TensorMap&) const = default;
 };
 
