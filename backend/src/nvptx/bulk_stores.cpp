@@ -234,10 +234,12 @@ class BulkStores : TileCopies {
   /// Those of another tile, or as many as there is room for; not where fewer programs would fit a multiprocessor.
   bool find_buffers(const Type& type, Place& place) {
     if (known_buffers(type)) return true;
-    const std::int64_t used = (shared_memory_bytes(allocate_shared(f_, target_)) + alignment - 1) / alignment * alignment, most = shared_memory_limit(target_);
+    const std::int64_t used = (shared_memory_bytes(allocate_shared(f_, target_)) + alignment - 1) / alignment * alignment, most = shared_memory_limit(target_, 1);
+    const std::int64_t own = shared_memory_limit(target_, f_.occupancy);   // where the kernel wants more programs than one
     auto programs = [&](std::int64_t bytes) { return std::min(most / std::max(bytes, alignment), most_programs()); };
     place.buffers = std::min<std::int64_t>(most_buffers, type.extents[1] / panel_columns);
-    while (place.buffers > 0 && programs(used + place.buffers * bytes_of_buffer(type)) < programs(used)) --place.buffers;
+    auto needed = [&] { return used + place.buffers * bytes_of_buffer(type); };
+    while (place.buffers > 0 && (needed() > own || programs(needed()) < programs(used))) --place.buffers;
     return place.buffers > 0;
   }
 
