@@ -35,6 +35,9 @@ std::int32_t data_type(ElementType element) {
   return -1;
 }
 
+/// Of f32 elements that the copy engine rounds.
+constexpr std::int32_t tf32_type = 11;
+
 /// CUtensorMapSwizzle; -1: there is none of so many bytes.
 std::int32_t swizzle_mode(std::int32_t bytes) {
   switch (bytes) {
@@ -75,7 +78,7 @@ std::string product_text(const auto* values, std::size_t count) {
 TensorMapRequest tensor_map_request(const TensorMap& map, const ir::TensorHandle& tensor, void* zeros) {
   TensorMapRequest request;
   request.rank = tensor.rank;
-  request.element = data_type(tensor.element);
+  request.element = map.tf32 ? tf32_type : data_type(tensor.element);
   request.swizzle = swizzle_mode(map.swizzle);
   request.address = tensor.data;
   bool is_empty = false;
@@ -128,6 +131,8 @@ void require_tensor_maps(const CompiledKernel& kernel, const Driver& functions) 
     if (map.box.size() != static_cast<std::size_t>(type.rank))
       refuse_map(kernel, i, "has a box of " + std::to_string(map.box.size()) + " axes and must have the " + std::to_string(type.rank) +
                            " of parameter " + parameter.name);
+    if (map.tf32 && type.element != ElementType::f32)
+      refuse_map(kernel, i, "rounds to tf32 and is of parameter " + parameter.name + ", whose elements are " + std::string(name(type.element)));
     if (swizzle_mode(map.swizzle) < 0)
       refuse_map(kernel, i, "has a swizzle of " + std::to_string(map.swizzle) + " bytes and must have one of 0, 32, 64 or 128");
   }

@@ -133,6 +133,13 @@ TEST_CASE("tensor map: an empty tensor is one zero") {
   CHECK(listed(request.box, 3) == std::vector<std::uint64_t>{64, 128, 1});
 }
 
+TEST_CASE("tensor map: f32 that is rounded on its way is another type to the driver") {
+  alignas(16) char data[16];
+  const ir::TensorHandle tensor = handle(ElementType::f32, {20, 64}, {64, 1}, data);
+  CHECK(tensor_map_request({0, {8, 32}, 128, true}, tensor, nullptr).element == 11);
+  CHECK(tensor_map_request({0, {8, 32}, 128, false}, tensor, nullptr).element == 7);
+}
+
 TEST_CASE("tensor map: every element type has the driver's number") {
   const std::pair<ElementType, std::int32_t> numbers[] = {
       {ElementType::i1, 0},  {ElementType::i8, 0},  {ElementType::i16, 1}, {ElementType::i32, 3}, {ElementType::i64, 5},
@@ -168,6 +175,8 @@ TEST_CASE("tensor map: a kernel that takes what cannot be made is refused when i
   CHECK(refusal([](CompiledKernel& kernel) { kernel.parameters[0].unit_stride = false; }).find(view) != std::string::npos);
   CHECK(refusal([](CompiledKernel& kernel) { kernel.parameters[0].type = ir::Type::view(ElementType::f32, 6); }).find(view) != std::string::npos);
   CHECK(refusal([](CompiledKernel& kernel) { kernel.tensor_maps[0].box = {8}; }).find("a box of 1 axes and must have the 2 of parameter from") != std::string::npos);
+  CHECK(refusal([](CompiledKernel& kernel) { kernel.tensor_maps[0].tf32 = true, kernel.parameters[0].type.element = ElementType::i32; })
+            .find("rounds to tf32 and is of parameter from, whose elements are i32") != std::string::npos);
   CHECK(refusal([](CompiledKernel& kernel) { kernel.tensor_maps[0].swizzle = 96; }).find("a swizzle of 96 bytes") != std::string::npos);
 
   CompiledKernel kernel = fetching_kernel();

@@ -23,6 +23,8 @@
 #include <flextile/backend/host_module.hpp>
 #include <flextile/ir/function.hpp>
 
+#include "tf32.hpp"
+
 // Every switch here names the operations of one family; anything else is an error at run time.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wswitch-enum"

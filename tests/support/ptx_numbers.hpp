@@ -11,7 +11,8 @@ namespace flextile::test {
 
 inline int bits_of(const std::string& type) {
   if (type == "pred") return 1;
-  if (type == "bf16") return 16;
+  if (type == "bf16" || type == "e4m3x2" || type == "e5m2x2") return 16;
+  if (type == "e4m3" || type == "e5m2") return 8;
   if (type == "bf16x2" || type == "f16x2") return 32;
   return std::stoi(type.substr(1));
 }

@@ -229,7 +229,7 @@ void lower_fma(Lowering& l, const ir::Operation& operation) {
 }  // namespace
 
 void lower_dot(Lowering& l, const ir::Operation& operation) {
-  const MatrixInstruction instruction = instruction_of(operation);
+  const MatrixInstruction instruction = instruction_of(l.f, operation);
   if (instruction.name == "fma") lower_fma(l, operation);
   else if (instruction.name == "wgmma") lower_wgmma(l, operation);
   else lower_mma(l, operation, instruction);

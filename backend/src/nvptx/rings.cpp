@@ -37,7 +37,8 @@ TensorMap tensor_map_of(const ir::Function& function, const ir::Operation& bulk_
   map.parameter = function.definition(bulk_copy.operands[2]).position;
   map.box.assign(static_cast<std::size_t>(function.type(bulk_copy.operands[2]).rank), 1);
   for (int axis = 0; axis < buffer.rank; ++axis) map.box[map.box.size() - static_cast<std::size_t>(buffer.rank - axis)] = buffer.extents[axis];
-  map.box.back() = panel_columns;
+  map.box.back() = panel_columns(buffer.element);
+  map.tf32 = bulk_copy.attributes.string(AttributeName::precision) == "tf32";
   return map;
 }
 
@@ -197,7 +198,7 @@ void lower_bulk_copy(Lowering& l, const ir::Operation& operation) {
     std::string constraints = "r,l,r", coordinates;
     for (int axis = rank - 1; axis >= 0; --axis) {   // innermost first
       Value* offset = l.scalar(operation.operands[3 + static_cast<std::size_t>(axis)]);
-      if (axis == rank - 1) offset = l.b.CreateAdd(offset, l.b.getInt32(panel_columns * panel));
+      if (axis == rank - 1) offset = l.b.CreateAdd(offset, l.b.getInt32(panel_columns(l.type(buffer).element) * panel));
       coordinates += (coordinates.empty() ? "$" : ", $") + std::to_string(arguments.size());
       arguments.push_back(offset);
       constraints += ",r";
