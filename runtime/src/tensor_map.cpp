@@ -15,9 +15,12 @@ constexpr int interleave_none = 0, promote_to_256_bytes = 3, fill_with_zeros = 0
 constexpr std::uint32_t element_strides[most_tensor_map_axes] = {1, 1, 1, 1, 1};
 constexpr std::uint64_t least_stride = 16;   // bytes
 
-/// CUtensorMapDataType. The copy engine moves bits, so a sign makes no difference where there is no signed type.
+/// CUtensorMapDataType. The copy engine moves bits, so a sign makes no difference where there is no signed type, nor does
+/// what eight bits mean.
 std::int32_t data_type(ElementType element) {
   switch (element) {
+    case ElementType::f8e4m3:
+    case ElementType::f8e5m2:
     case ElementType::i1:
     case ElementType::i8:
     case ElementType::u8: return 0;

@@ -26,6 +26,8 @@ constexpr Kind kinds[] = {
     {ElementType::f32, ElementType::f32, "f32.tf32.tf32", 8},
     {ElementType::i8, ElementType::i32, "s32.s8.s8", 32},
     {ElementType::u8, ElementType::i32, "s32.u8.u8", 32},
+    {ElementType::f8e4m3, ElementType::f32, "f32.e4m3.e4m3", 32},
+    {ElementType::f8e5m2, ElementType::f32, "f32.e5m2.e5m2", 32},
 };
 
 struct Sizes {
@@ -46,7 +48,12 @@ void loop_of_products(Builder& b, const std::vector<Value>& v, const Kind& kind,
   b.set_insertion_block(b.function().operation(loop).blocks[0]);
   const Value at = b.argument(loop, 0, 0), sum = b.argument(loop, 0, 1);
   Value x = b.view_load(v[0], {number(0), at}, {s.m, k});
-  if (s.doubled) x = b.binary(Opcode::add, x, x);
+  if (s.doubled && is_float8(kind.operand)) {        // computed in f16, and rounded to eight bits again
+    const Value wide = b.cast(x, ElementType::f16);
+    x = b.cast(b.binary(Opcode::add, wide, wide), kind.operand);
+  } else if (s.doubled) {
+    x = b.binary(Opcode::add, x, x);
+  }
   const Value y = s.across ? b.view_load(v[1], {at, number(0)}, {k, s.n}) : b.transpose(b.view_load(v[1], {number(0), at}, {s.n, k}));
   b.yield({b.dot(x, y, sum)});
   b.set_insertion_block(here);
@@ -175,14 +182,38 @@ TEST_CASE("tf32: operands are rounded to nearest, wherever they come from") {
   }
 }
 
+TEST_CASE("wgmma: two products in a loop, the first one's sums are the second one's operand") {
+  for (const Kind& kind : kinds) {
+    const int panel = kind.panel(), m = 64, length = 3 * panel;
+    CAPTURE(kind.name);
+    const std::string uses = instruction(kind, panel);
+    agree({.inputs = {{kind.operand, {m, panel}}, {kind.operand, {length, panel}}, {kind.operand, {panel, length}}}, .output = {kind.sum, {m, panel}}, .num_warps = 4, .tolerance = kind.operand == ElementType::f32 ? 2e-3 : 1e-4,
+           .target = Target::sm_90a(), .uses = uses.c_str()}, [&](Builder& b, auto& v) {
+      auto number = [&](std::int64_t x) { return b.constant(ElementType::i32, x); };
+      auto zeros = [&] { return is_float(kind.sum) ? b.splat(Type::tile(kind.sum, {m, panel}), 0.0) : b.splat(Type::tile(kind.sum, {m, panel}), std::int64_t{0}); };
+      const Value query = test::load(b, v[0], {m, panel});
+      const ir::OperationId loop = b.for_loop(number(0), number(length), number(panel), {zeros()}, {{ir::AttributeName::stages, std::int64_t{2}}});
+      const ir::BlockId here = b.insertion_block();
+      b.set_insertion_block(b.function().operation(loop).blocks[0]);
+      const Value at = b.argument(loop, 0, 0);
+      Value scores = b.dot(query, b.transpose(b.view_load(v[1], {at, number(0)}, {panel, panel})), zeros());
+      if (is_float(kind.sum)) scores = b.binary(Opcode::mul, scores, b.constant(ElementType::f32, 0.125));
+      const Value values = b.transpose(b.view_load(v[2], {number(0), at}, {panel, panel}));
+      b.yield({b.dot(b.cast(scores, kind.operand), values, b.argument(loop, 0, 1))});
+      b.set_insertion_block(here);
+      test::store(b, v[3], b.results(loop)[0]);
+    });
+  }
+}
+
 TEST_CASE("wgmma: where it is not made, the kernel says why") {
-  const Kind &tf32 = kinds[0], &i8 = kinds[1];
+  const Kind &tf32 = kinds[0], &i8 = kinds[1], &e4m3 = kinds[3];
   auto says = [](const CompiledKernel& kernel, const std::string& reason) {
     CAPTURE(kernel.explain());
     CHECK_FALSE(contains(kernel.ptx(), "wgmma.mma_async"));
     CHECK(contains(kernel.explain(), reason));
   };
-  for (const Kind& kind : {tf32, i8}) {
+  for (const Kind& kind : {tf32, i8, e4m3}) {
     says(compiled(kind, {.m = 64, .n = 32, .warps = 4, .stages = 2, .depth = 256, .across = true}), "read it as trans(load of [N, K])");
     says(compiled(kind, {.m = 48, .n = 32, .warps = 4, .stages = 2, .depth = 256}), "its 48 rows must be a multiple of 16 for each of 4 warps");
     says(compiled(kind, {.m = 32, .n = 32, .warps = 2, .stages = 2, .depth = 256}), "the program's 2 warps are no groups of four");

@@ -144,6 +144,7 @@ TEST_CASE("tensor map: every element type has the driver's number") {
   const std::pair<ElementType, std::int32_t> numbers[] = {
       {ElementType::i1, 0},  {ElementType::i8, 0},  {ElementType::i16, 1}, {ElementType::i32, 3}, {ElementType::i64, 5},
       {ElementType::u8, 0},  {ElementType::u16, 1}, {ElementType::u32, 2}, {ElementType::u64, 4}, {ElementType::f16, 6},
+      {ElementType::f8e4m3, 0}, {ElementType::f8e5m2, 0},
       {ElementType::bf16, 9}, {ElementType::f32, 7}, {ElementType::f64, 8}};
   static_assert(std::size(numbers) == element_type_count);
   alignas(16) char data[16];

@@ -266,6 +266,7 @@ class PtxEmulator : private PtxProgram {
     const std::string shape = i.parts[2], type = i.parts[i.parts.size() - 3];
     const int depth = std::stoi(shape.substr(shape.find('k') + 1)), packed = type == "tf32" ? 1 : 32 / bits_of(type);
     const bool floating = type[0] != 's' && type[0] != 'u';
+    if (is_float8_type(type) && depth != 32) throw std::runtime_error("no mma of 8-bit floats has this shape");
     double a[16][32], b[32][8];
     auto element = [&](std::uint64_t word, int k) {
       if (type == "tf32") return number(word & 0xffffe000u, "f32");
@@ -465,6 +466,15 @@ class PtxEmulator : private PtxProgram {
   std::uint64_t convert(const Instruction& i, int t) {
     const std::string &to = i.parts[i.parts.size() - 2], &from = i.parts.back();
     const std::uint64_t x = get(t, i.operands[1]);
+    if (to == "e4m3x2" || to == "e5m2x2") {
+      if (!has(i, "rn") || !has(i, "satfinite")) throw std::runtime_error("a conversion to 8-bit floats rounds to nearest and has satfinite");
+      const std::string each = to.substr(0, 4);
+      return to_float8(number(get(t, i.operands[2]), "f32"), each) | to_float8(number(x, "f32"), each) << 8;
+    }
+    if (from == "e4m3x2" || from == "e5m2x2") {
+      const std::string each = from.substr(0, 4);
+      return float_bits(number(x & 0xff, each), "f16") | float_bits(number(x >> 8 & 0xff, each), "f16") << 16;
+    }
     if (to == "bf16x2" || to == "f16x2") {
       const std::string half = to.substr(0, to.size() - 2);
       return float_bits(number(get(t, i.operands[2]), "f32"), half) | float_bits(number(x, "f32"), half) << 16;

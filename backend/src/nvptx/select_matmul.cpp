@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <flextile/ir/error.hpp>
 
 #include "nvptx/matmul.hpp"
@@ -10,7 +12,7 @@ constexpr MatrixInstruction instructions[] = {
     {"fma", 1, 1},
     {"mma.m16n8k16", 16, 2},        // bf16, f16
     {"mma.m16n8k8.tf32", 8, 1},
-    {"mma.m16n8k32", 32, 4},        // i8, u8
+    {"mma.m16n8k32", 32, 4},        // i8, u8, f8e4m3, f8e5m2
 };
 
 }  // namespace
@@ -44,6 +46,8 @@ MatrixInstruction pick_instruction(const ir::Function& function, const ir::Opera
     case ElementType::bf16:
     case ElementType::f16: return fits(instructions[1]);
     case ElementType::f32: return dot.attributes.string(ir::AttributeName::precision) == "ieee" ? instructions[0] : fits(instructions[2]);
+    case ElementType::f8e4m3:
+    case ElementType::f8e5m2:
     case ElementType::i8:
     case ElementType::u8: return fits(instructions[3]);
     case ElementType::i1:
@@ -82,8 +86,33 @@ DotLayouts dot_layouts(const ir::Function& function, const ir::Operation& dot, b
           accumulator_layout(m, n, function.num_warps, grid), grid};
 }
 
-ir::Function select_matmul(const ir::Function& function, const Target&) {
+namespace {
+
+/// Instructions for 8-bit floats came with sm_89. Elsewhere, and where the shape fits none, they multiply as f16, which holds every
+/// number of theirs.
+void widen_float8(ir::Function& function, const Target& target) {
+  for (std::uint32_t block = 0; block < function.block_count(); ++block) {
+    std::vector<ir::OperationId> order;
+    for (ir::OperationId id : std::exchange(function.block({block}).operations, {})) {
+      const ir::Operation dot = function.operation(id);
+      const bool narrow = dot.opcode == ir::Opcode::dot && is_float8(function.type(dot.operands[0]).element);
+      for (std::size_t i = 0; narrow && i < 2 && (target.sm < 89 || pick_instruction(function, dot).name == "fma"); ++i) {
+        const ir::OperationId cast = function.append({block}, {ir::Opcode::cast, {dot.operands[i]}, {}, {}, {}, dot.location}, {function.type(dot.operands[i]).with_element(ElementType::f16)});
+        function.block({block}).operations.pop_back();
+        function.operation(id).operands[i] = function.operation(cast).results[0];
+        order.push_back(cast);
+      }
+      order.push_back(id);
+    }
+    function.block({block}).operations = std::move(order);
+  }
+}
+
+}  // namespace
+
+ir::Function select_matmul(const ir::Function& function, const Target& target) {
   ir::Function result = function;
+  widen_float8(result, target);
   for (std::uint32_t i = 0; i < result.operation_count(); ++i) {
     ir::Operation& operation = result.operation({i});
     if (operation.opcode != ir::Opcode::dot) continue;

@@ -74,6 +74,7 @@ std::string kind_of(const ir::Type& sums, ElementType element, int step) {
   std::string type(name(element));
   if (element == ElementType::f32) type = "tf32";
   else if (element == ElementType::i8) type = "s8";
+  else if (is_float8(element)) type = element == ElementType::f8e4m3 ? "e4m3" : "e5m2";
   return "m64n" + std::to_string(sums.extents[1]) + "k" + std::to_string(step) + (is_float(sums.element) ? ".f32." : ".s32.") + type + "." + type;
 }
 
