@@ -52,12 +52,12 @@ TEST_CASE("8-bit floats: through pointers, with numbers of C++, mixed with wider
 TEST_CASE("8-bit floats: what only the trace sees has the same sentence") {
   const std::string sentence = "f8e4m3 and f8e5m2 are for memory, casts and dot; cast it to f16 or f32 to compute";
   auto refused = [&](auto body) { return contains(trace_error([&](Parameters& p) { body(load(p.view("x", ElementType::f8e5m2, 2), {0, 0}, {4, 8})); }), sentence); };
-  CHECK(refused([](AnyTile x) { AnyTile y = x + x; }));
-  CHECK(refused([](AnyTile x) { AnyTile y = x * 2; }));
-  CHECK(refused([](AnyTile x) { AnyTile y = -x; }));
-  CHECK(refused([](AnyTile x) { AnyTile y = exp2(x); }));
-  CHECK(refused([](AnyTile x) { AnyTile y = x < x; }));
-  CHECK(refused([](AnyTile x) { AnyTile y = max(x, 1); }));
-  CHECK_FALSE(refused([](AnyTile x) { AnyTile y = cast<f32>(x) + 1.0f; }));
-  CHECK_FALSE(refused([](AnyTile x) { AnyTile y = dot(x, trans(x)); }));
+  CHECK(refused([]([[maybe_unused]] AnyTile x) { [[maybe_unused]] AnyTile y = x + x; }));
+  CHECK(refused([]([[maybe_unused]] AnyTile x) { [[maybe_unused]] AnyTile y = x * 2; }));
+  CHECK(refused([]([[maybe_unused]] AnyTile x) { [[maybe_unused]] AnyTile y = -x; }));
+  CHECK(refused([]([[maybe_unused]] AnyTile x) { [[maybe_unused]] AnyTile y = exp2(x); }));
+  CHECK(refused([]([[maybe_unused]] AnyTile x) { [[maybe_unused]] AnyTile y = x < x; }));
+  CHECK(refused([]([[maybe_unused]] AnyTile x) { [[maybe_unused]] AnyTile y = max(x, 1); }));
+  CHECK_FALSE(refused([]([[maybe_unused]] AnyTile x) { [[maybe_unused]] AnyTile y = cast<f32>(x) + 1.0f; }));
+  CHECK_FALSE(refused([]([[maybe_unused]] AnyTile x) { [[maybe_unused]] AnyTile y = dot(x, trans(x)); }));
 }

@@ -53,7 +53,7 @@ inline std::uint8_t to_float8(double value, const std::string& type) {
     const double distance = std::fabs(float8_value(static_cast<std::uint8_t>(bits), type) - std::fabs(value)), least = std::fabs(float8_value(best, type) - std::fabs(value));
     if (distance < least || (distance == least && bits % 2 == 0)) best = static_cast<std::uint8_t>(bits);
   }
-  if (std::isinf(value)) best = most;
+  if (std::fabs(value) >= float8_value(most, type)) best = most;
   return static_cast<std::uint8_t>(best | (std::signbit(value) ? 0x80 : 0));
 }
 inline double number(std::uint64_t bits, const std::string& type) {
