@@ -7,7 +7,7 @@ namespace flextile::runtime {
 namespace {
 
 constexpr char magic[8] = {'f', 'l', 'e', 'x', 't', 'i', 'l', 'e'};
-constexpr std::uint32_t format = 5;
+constexpr std::uint32_t format = 6;
 
 struct Header {
   char magic[8];

@@ -1,4 +1,5 @@
 // RUN: --target=sm_90a --emit=ptx --check-prefix=PTX
+// RUN: --target=sm_90a --emit=ptx --check-prefix=STORE
 // RUN: --target=sm_89 --emit=ptx --check-prefix=ADA
 // RUN: --target=sm_80 --emit=ptx --check-prefix=AMPERE
 #include <flextile/dsl/dsl.hpp>
@@ -26,10 +27,10 @@ ir::Function golden() {
 // PTX: cp.async.bulk.tensor.2d
 // PTX-COUNT-4: wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3
 // PTX-NOT: wgmma.mma_async
-// PTX: cvt.rn.satfinite.e4m3x2.f32
+// STORE: cvt.rn.satfinite.e4m3x2.f32
 
-// ADA: mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32
-// ADA: cvt.rn.satfinite.e4m3x2.f32
+// ADA-DAG: mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32
+// ADA-DAG: cvt.rn.satfinite.e4m3x2.f32
 
 // AMPERE-NOT: e4m3
 // AMPERE: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32

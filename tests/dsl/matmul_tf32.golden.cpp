@@ -22,10 +22,9 @@ ir::Function golden() {
   return matmul<128, 256, 32>.trace(facts);
 }
 
-// A stage is fetched whole and announced with its bytes: 128 x 32 and 256 x 32 f32.
-// PTX: mbarrier.arrive.expect_tx{{.*}}, 16384;
-// PTX: cp.async.bulk.tensor.2d
-// PTX: mbarrier.arrive.expect_tx{{.*}}, 32768;
+// A stage is fetched whole and announced with its bytes: 256 x 32 and 128 x 32 f32.
+// PTX-DAG: mbarrier.arrive.expect_tx{{.*}}, 32768;
+// PTX-DAG: mbarrier.arrive.expect_tx{{.*}}, 16384;
 // PTX: cp.async.bulk.tensor.2d
 // PTX: wgmma.fence
 // PTX: wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 {{.*}}, 1, 1, 1;

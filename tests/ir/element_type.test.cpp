@@ -81,7 +81,7 @@ TEST_CASE("f8e4m3: rounds to the nearest, ties to even, up to 448") {
   CHECK(f8e4m3(1.0f).bits == 0x38);
 }
 
-TEST_CASE("f8e5m2: rounds to the nearest, ties to even, up to 57344; infinities are read") {
+TEST_CASE("f8e5m2: rounds to the nearest, ties to even, up to 57344, and infinities are read") {
   check_8_bits<f8e5m2>(57344, 0x1p-16, 0x7b);
   f8e5m2 x;
   x.bits = 0xfc;
