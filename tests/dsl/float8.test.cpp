@@ -1,5 +1,6 @@
 // Kernels of 8-bit floats with types that the C++ compiler knows.
 #include "check_kernel.hpp"
+#include "check_mod.hpp"
 
 using namespace flextile;
 using namespace flextile::test;
@@ -47,6 +48,13 @@ TEST_CASE("8-bit floats: through pointers, with numbers of C++, mixed with wider
         store(y + i, narrow + full<f32, 8>(0.25f));
       }).trace(), {pointer_to(x), pointer_to(y)});
   for (int i = 0; i < 8; ++i) CHECK(y[static_cast<std::size_t>(i)] == (i < 6 ? static_cast<float>(i) : 448.0f) + 0.25f);
+}
+
+TEST_CASE("8-bit floats: captured by a mod they are f32") {
+  const HostTensor bias = vector_of<f8e4m3>({0.5f, 2.0f, -3.0f, 448.0f});
+  const HostTensor slope = vector_of<f8e5m2>({1.5f, -0.25f});
+  check_score("bias", [bias, slope](auto score, auto, auto, auto q, auto kv) { return score * slope[kv] + bias[q]; }, {.queries = 4, .keys = 2},
+              [&](double score, int, int, int q, int kv) { return score * static_cast<double>(slope.at(kv)) + static_cast<double>(bias.at(q)); });
 }
 
 TEST_CASE("8-bit floats: what only the trace sees has the same sentence") {
