@@ -14,6 +14,17 @@ inline const auto matmul = kernel("matmul", [](TensorView<const T, 2> a, TensorV
   store(c, cast<T>(acc), m, n);
 }, {.num_warps = Warps});
 
+/// Both operands have K along their rows: b is [columns, depth].
+template <class T, class Sum, int BM, int BN, int Stages, int Warps>
+inline const auto matmul_of_rows = kernel("matmul_of_rows", [](TensorView<const T, 2> a, TensorView<const T, 2> b, TensorView<Sum, 2> c) {
+  constexpr int BK = 128 / static_cast<int>(sizeof(T));
+  Scalar m = program_id(0) * BM;
+  Scalar n = program_id(1) * BN;
+  Var acc = zeros<Sum, BM, BN>();
+  for (auto k : range(0, a.size(1), BK, {.stages = Stages})) acc = dot(a.template load<BM, BK>(m, k), trans(b.template load<BN, BK>(n, k)), acc);
+  c.store(acc, m, n);
+}, {.num_warps = Warps});
+
 inline const auto row_softmax = kernel("row_softmax", [](TensorView<const f32, 2> x, TensorView<f32, 2> y) {
   Scalar row = program_id(0);
   Tile v = x.load<1024>(row, 0, {.other = -infinity});
@@ -35,6 +46,16 @@ static void matmul_row(Run& run, const std::string& name, const Kernel& kernel, 
   });
 }
 
+/// Of whole numbers, which every type holds.
+template <class T, class Sum>
+static void matmul_of_rows_row(Run& run, const char* type, int size) {
+  measure(run, "gemm" + std::to_string(size) + "/" + type + "/flextile/128x256", 2.0 * size * size * size, 0, 0, [&] {
+    Tensor<T> a = random_integers<T>(run.device, {size, size}, -2, 3), b = random_integers<T>(run.device, {size, size}, -2, 3);
+    Tensor<Sum> c = empty<Sum>(run.device, {size, size});
+    return [=, &run] { launch(run.device.stream(), matmul_of_rows<T, Sum, 128, 256, 4, 8>, Grid{ceil_div(size, 128), ceil_div(size, 256)}, a, b, c); };
+  });
+}
+
 void kernels(Run& run) {
   const bool host = run.device.is_host();
   const std::string prefix = host ? "cpu/" : "";
@@ -50,6 +71,10 @@ void kernels(Run& run) {
     matmul_row<bf16>(run, name + "192x192x64", matmul<bf16, 192, 192, 64, 4, 12>, size, 192, 192, 0);
     matmul_row<bf16>(run, name + "256x192x64", matmul<bf16, 256, 192, 64, 4, 8>, size, 256, 192, 0);
     matmul_row<bf16>(run, name + "256x128x64", matmul<bf16, 256, 128, 64, 4, 8>, size, 256, 128, 0);
+    matmul_of_rows_row<f32, f32>(run, "tf32", size);
+    matmul_of_rows_row<i8, i32>(run, "i8", size);
+    matmul_of_rows_row<f8e4m3, f32>(run, "f8e4m3", size);
+    matmul_of_rows_row<f8e5m2, f32>(run, "f8e5m2", size);
   }
 
   const int rows = run.quick ? 64 : host ? 32768 : 262144, columns = 1000;

@@ -22,6 +22,8 @@ Argument argument(const ir::ScalarValue& scalar) {
     case ElementType::u16: return Argument(read<u16>(scalar.bits));
     case ElementType::u32: return Argument(read<u32>(scalar.bits));
     case ElementType::u64: return Argument(read<u64>(scalar.bits));
+    case ElementType::f8e4m3: return Argument(read<f8e4m3>(scalar.bits));
+    case ElementType::f8e5m2: return Argument(read<f8e5m2>(scalar.bits));
     case ElementType::f16: return Argument(read<f16>(scalar.bits));
     case ElementType::bf16: return Argument(read<bf16>(scalar.bits));
     case ElementType::f32: return Argument(read<f32>(scalar.bits));

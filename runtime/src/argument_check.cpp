@@ -133,6 +133,8 @@ struct Packer {
     if (element == ElementType::f64) return push(value);
     if (element == ElementType::f32) return push(static_cast<float>(value));
     if (element == ElementType::f16) return push(f16(static_cast<float>(value)).bits);
+    if (element == ElementType::f8e4m3) return push(f8e4m3(static_cast<float>(value)).bits);
+    if (element == ElementType::f8e5m2) return push(f8e5m2(static_cast<float>(value)).bits);
     push(bf16(static_cast<float>(value)).bits);
   }
 };

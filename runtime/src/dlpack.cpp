@@ -7,12 +7,14 @@
 namespace flextile::dlpack {
 namespace {
 
-enum TypeCode : std::uint8_t { code_signed = 0, code_unsigned = 1, code_float = 2, code_bfloat = 4, code_bool = 6 };
+enum TypeCode : std::uint8_t { code_signed = 0, code_unsigned = 1, code_float = 2, code_bfloat = 4, code_bool = 6, code_float8_e4m3fn = 10, code_float8_e5m2 = 12 };
 
 DLDataType to_type(ElementType element) {
   const auto bits = static_cast<std::uint8_t>(byte_size(element) * 8);
   if (element == ElementType::i1) return {code_bool, 8, 1};
   if (element == ElementType::bf16) return {code_bfloat, 16, 1};
+  if (element == ElementType::f8e4m3) return {code_float8_e4m3fn, 8, 1};
+  if (element == ElementType::f8e5m2) return {code_float8_e5m2, 8, 1};
   return {is_float(element) ? code_float : is_unsigned(element) ? code_unsigned : code_signed, bits, 1};
 }
 
@@ -23,7 +25,7 @@ ElementType from_type(DLDataType type) {
     if (candidate.code == type.code && candidate.bits == type.bits && type.lanes == 1) return element;
   }
   throw ArgumentError("flextile: from_dlpack: elements of type code " + std::to_string(type.code) + " with " + std::to_string(type.bits) + " bits and " +
-                      std::to_string(type.lanes) + " lanes are not known; known are bool, integers of 8 to 64 bits, f16, bf16, f32, f64");
+                      std::to_string(type.lanes) + " lanes are not known; known are bool, integers of 8 to 64 bits, float8_e4m3fn, float8_e5m2, f16, bf16, f32, f64");
 }
 
 Device from_device(DLDevice device) {

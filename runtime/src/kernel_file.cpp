@@ -7,7 +7,7 @@ namespace flextile::runtime {
 namespace {
 
 constexpr char magic[8] = {'f', 'l', 'e', 'x', 't', 'i', 'l', 'e'};
-constexpr std::uint32_t format = 5;
+constexpr std::uint32_t format = 7;
 
 struct Header {
   char magic[8];
@@ -107,6 +107,7 @@ void each_field(Archive& archive, T& map) {
   archive.field(map.box);
   archive.field(map.swizzle);
   archive.field(map.writes);
+  archive.field(map.tf32);
 }
 
 template <class Archive, class T>

@@ -122,6 +122,8 @@ TensorRef random_floats(const char* function, ElementType element, const Device&
   const std::int64_t count = host.elements();
   if (element == ElementType::f64) generate<f64, double>(static_cast<f64*>(host.data()), count, source);
   if (element == ElementType::f32) generate<f32, float>(static_cast<f32*>(host.data()), count, source);
+  if (element == ElementType::f8e4m3) generate<f8e4m3, float>(static_cast<f8e4m3*>(host.data()), count, source);
+  if (element == ElementType::f8e5m2) generate<f8e5m2, float>(static_cast<f8e5m2*>(host.data()), count, source);
   if (element == ElementType::f16) generate<f16, float>(static_cast<f16*>(host.data()), count, source);
   if (element == ElementType::bf16) generate<bf16, float>(static_cast<bf16*>(host.data()), count, source);
   return host.to(device);
@@ -152,7 +154,7 @@ TensorRef random_integers(ElementType element, const Device& device, const Tenso
     generate<type, std::int64_t>(static_cast<type*>(host.data()), count, source); \
     break;
     GENERATE(i1) GENERATE(i8) GENERATE(i16) GENERATE(i32) GENERATE(i64) GENERATE(u8) GENERATE(u16) GENERATE(u32) GENERATE(u64)
-    GENERATE(f16) GENERATE(bf16) GENERATE(f32) GENERATE(f64)
+    GENERATE(f8e4m3) GENERATE(f8e5m2) GENERATE(f16) GENERATE(bf16) GENERATE(f32) GENERATE(f64)
 #undef GENERATE
   }
   return host.to(device);

@@ -16,9 +16,12 @@ constexpr std::uint32_t element_strides[most_tensor_map_axes] = {1, 1, 1, 1, 1};
 constexpr std::uint64_t least_stride = 16;   // bytes
 constexpr std::size_t zeros_bytes = 256;     // what the copy engine fetches at least, for one element too
 
-/// CUtensorMapDataType. The copy engine moves bits, so a sign makes no difference where there is no signed type.
+/// CUtensorMapDataType. The copy engine moves bits, so a sign makes no difference where there is no signed type, nor does
+/// what eight bits mean.
 std::int32_t data_type(ElementType element) {
   switch (element) {
+    case ElementType::f8e4m3:
+    case ElementType::f8e5m2:
     case ElementType::i1:
     case ElementType::i8:
     case ElementType::u8: return 0;
@@ -35,6 +38,9 @@ std::int32_t data_type(ElementType element) {
   }
   return -1;
 }
+
+/// Of f32 elements that the copy engine rounds.
+constexpr std::int32_t tf32_type = 11;
 
 /// CUtensorMapSwizzle; -1: there is none of so many bytes.
 std::int32_t swizzle_mode(std::int32_t bytes) {
@@ -76,7 +82,7 @@ std::string product_text(const auto* values, std::size_t count) {
 TensorMapRequest tensor_map_request(const TensorMap& map, const ir::TensorHandle& tensor, void* zeros) {
   TensorMapRequest request;
   request.rank = tensor.rank;
-  request.element = data_type(tensor.element);
+  request.element = map.tf32 ? tf32_type : data_type(tensor.element);
   request.swizzle = swizzle_mode(map.swizzle);
   request.address = tensor.data;
   bool is_empty = false;
@@ -129,6 +135,8 @@ void require_tensor_maps(const CompiledKernel& kernel, const Driver& functions) 
     if (map.box.size() != static_cast<std::size_t>(type.rank))
       refuse_map(kernel, i, "has a box of " + std::to_string(map.box.size()) + " axes and must have the " + std::to_string(type.rank) +
                            " of parameter " + parameter.name);
+    if (map.tf32 && type.element != ElementType::f32)
+      refuse_map(kernel, i, "rounds to tf32 and is of parameter " + parameter.name + ", whose elements are " + std::string(name(type.element)));
     if (swizzle_mode(map.swizzle) < 0)
       refuse_map(kernel, i, "has a swizzle of " + std::to_string(map.swizzle) + " bytes and must have one of 0, 32, 64 or 128");
   }

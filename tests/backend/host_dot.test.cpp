@@ -42,7 +42,10 @@ template <class T, class Sum> void check_dot(const Case& c, bool start_from_zero
   CAPTURE(c.right_transposed);
   const auto numbers = [](int count, unsigned seed) {
     std::vector<T> values;
-    for (float value : test::random_floats(static_cast<std::size_t>(count), seed)) values.push_back(static_cast<T>(std::is_integral_v<T> ? value * 60 : value));
+    for (float value : test::random_floats(static_cast<std::size_t>(count), seed)) {
+      if constexpr (std::is_integral_v<T>) values.push_back(static_cast<T>(static_cast<int>(value * 60)));   // u8 wraps
+      else values.push_back(static_cast<T>(value));
+    }
     return values;
   };
   const std::vector<T> left = numbers(c.m * c.k, 1), right = numbers(c.k * c.n, 2);
@@ -88,6 +91,10 @@ TEST_CASE("dot takes every element type") {
   check_dot<f16, float>({33, 17, 40, false, true}, true, 1e-5);
   check_dot<std::int8_t, std::int32_t>({17, 24, 64}, false, 0);
   check_dot<std::int8_t, std::int32_t>({16, 32, 33, false, true}, true, 0);
+  check_dot<std::uint8_t, std::int32_t>({17, 24, 64}, false, 0);
+  check_dot<std::uint8_t, std::int32_t>({16, 32, 33, true, true}, true, 0);
+  check_dot<f8e4m3, float>({32, 48, 80}, true, 1e-5);
+  check_dot<f8e5m2, float>({33, 17, 40, true, true}, true, 1e-5);
   check_dot<double, double>({20, 20, 20}, true, 1e-13);
 }
 

@@ -36,6 +36,10 @@ const std::vector<Compiled>& kernels() {
     add("matmul in bf16", matmul({.m = 128, .n = 256, .k = 64, .warps = 8, .stages = 4, .half = true}));
     add("two loops and columns", matmul({.m = 64, .n = 128, .k = 64, .warps = 4, .stages = 2, .twice = true, .columns = true}));
     add("columns inside", matmul({.m = 64, .n = 128, .k = 64, .warps = 4, .stages = 2, .inside = true}));
+    add("matmul of tf32", matmul({.m = 128, .n = 128, .k = 32, .warps = 8, .stages = 3, .element = ElementType::f32, .turned = true}));
+    add("matmul of i8", matmul({.m = 128, .n = 128, .k = 128, .warps = 8, .stages = 3, .element = ElementType::i8, .turned = true}));
+    add("i8, two loops and columns", matmul({.m = 64, .n = 128, .k = 128, .warps = 4, .stages = 2, .twice = true, .columns = true, .element = ElementType::i8, .turned = true}));
+    add("wgmma of i8 tiles by cp.async", matmul({.m = 64, .n = 128, .k = 128, .warps = 4, .stages = 1, .element = ElementType::i8, .turned = true}));
     add("wgmma of tiles by cp.async", matmul({.m = 64, .n = 128, .k = 64, .warps = 4, .stages = 1}));
     return result;
   }();

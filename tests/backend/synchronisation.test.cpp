@@ -47,6 +47,8 @@ const std::vector<Scheduled>& reference_kernels() {
     list.push_back(scheduled("matmul in bf16, sm_90a", matmul({.m = 128, .n = 256, .k = 64, .warps = 8, .stages = 4, .half = true}), hopper));
     list.push_back(scheduled("matmul in bf16 through one buffer, sm_90a", matmul({.m = 192, .n = 192, .k = 64, .warps = 12, .stages = 4, .half = true}), hopper));
     list.push_back(scheduled("two loops and columns, sm_90a", matmul({.m = 64, .n = 128, .k = 64, .warps = 4, .stages = 2, .twice = true, .columns = true}), hopper));
+    list.push_back(scheduled("matmul of tf32, sm_90a", matmul({.m = 128, .n = 128, .k = 32, .warps = 8, .stages = 3, .element = ElementType::f32, .turned = true}), hopper));
+    list.push_back(scheduled("matmul of i8, sm_90a", matmul({.m = 64, .n = 128, .k = 128, .warps = 4, .stages = 2, .element = ElementType::i8, .turned = true}), hopper));
     list.push_back(scheduled("matmul, sm_80", matmul({.m = 64, .n = 64, .k = 32, .warps = 4, .stages = 4}), ampere));
     list.push_back(scheduled("two loops and columns, sm_80", matmul({.m = 64, .n = 64, .k = 32, .warps = 4, .stages = 3, .twice = true, .columns = true}), ampere));
     list.push_back(scheduled("columns inside, sm_90a", matmul({.m = 64, .n = 128, .k = 64, .warps = 4, .stages = 2, .inside = true}), hopper));
@@ -110,6 +112,13 @@ TEST_CASE("the check accepts products of any shape: loops of known length, in lo
             const test::Matmul shape{.m = 64, .n = 64, .k = 64, .warps = 4, .stages = stages, .twice = columns, .columns = columns, .inside = columns != repeated, .depth = depth, .repeated = repeated};
             INFO(target.name() << ", " << stages << " stages, depth " << depth << ", repeated " << repeated << ", columns " << columns);
             CHECK_NOTHROW(compile(matmul(shape), target, {.line_info = false, .binary = false}));
+            if (target == Target::sm_80() || stages == 5 || (depth != 0 && depth != 192)) continue;
+            test::Matmul other = shape;
+            other.turned = true;
+            for (const auto& [element, k] : {std::pair{ElementType::f32, 32}, {ElementType::i8, 128}}) {
+              other.element = element, other.k = k;
+              CHECK_NOTHROW(compile(matmul(other), target, {.line_info = false, .binary = false}));
+            }
           }
         }
       }

@@ -360,6 +360,10 @@ TEST_CASE("shared memory and asynchronous copies") {
   CHECK(one({.opcode = Opcode::ring_start, .operands = {zero}, .blocks = {k.function.add_block()}}, {}) == "[ring_start] buffer is i32: must be a shared buffer");
   CHECK(one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, k.parameter(0), zero}}, {}) ==
         "[bulk_copy] view is view<2xf16>, got 1 offsets: must be one per axis (2)");
+  CHECK(one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, k.parameter(0), zero, zero}, .attributes = {{AttributeName::precision, std::string("ieee")}}}, {}) ==
+        "[bulk_copy] precision is \"ieee\": must be \"tf32\"");
+  CHECK(one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, k.parameter(0), zero, zero}, .attributes = {{AttributeName::precision, std::string("tf32")}}}, {})
+            .find("f32 alone is rounded to tf32") != std::string::npos);
   CHECK(one({.opcode = Opcode::bulk_copy, .operands = {ring, zero, zero, zero}}, {}) == "[bulk_copy] view is i32: must be a tensor view");
   CHECK(one({.opcode = Opcode::roles, .blocks = {k.function.add_block()}}, {}) ==
         "[roles] has 1 blocks and 0 register budgets: must be as many");

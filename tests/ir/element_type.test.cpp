@@ -21,7 +21,73 @@ std::uint16_t nearest_half(double value) {
   return sign | static_cast<std::uint16_t>(((exponent + 15) << 10) + static_cast<int>(rounded / std::ldexp(1.0, exponent - 10)) - 1024);
 }
 
+// 8 bits by the definition: the nearest of all finite numbers of the format, ties to the even pattern, the largest beyond it.
+template <class T> std::uint8_t nearest_of_8_bits(double value) {
+  std::uint8_t best = 0;
+  auto number = [](int bits) {
+    T x;
+    x.bits = static_cast<std::uint8_t>(bits);
+    return static_cast<double>(static_cast<float>(x));
+  };
+  for (int bits = 0; bits < 0x80; ++bits) {
+    if (!std::isfinite(number(bits))) continue;
+    const double distance = std::abs(number(bits) - std::abs(value)), least = std::abs(number(best) - std::abs(value));
+    if (distance < least || (distance == least && bits % 2 == 0)) best = static_cast<std::uint8_t>(bits);
+  }
+  return static_cast<std::uint8_t>(best | (std::signbit(value) ? 0x80 : 0));
+}
+
+template <class T> void check_8_bits(double largest, double smallest, std::uint8_t largest_bits) {
+  for (int bits = 0; bits < 0x100; ++bits) {
+    T x;
+    x.bits = static_cast<std::uint8_t>(bits);
+    const float wide = x;
+    if (std::isfinite(wide) && T(wide).bits != bits) FAIL("pattern ", bits, " became ", static_cast<int>(T(wide).bits));
+  }
+  for (std::uint64_t word = 0x35000000; word <= 0x48000000; word += 9973) {
+    for (std::uint32_t sign : {0u, 0x80000000u}) {
+      const float value = std::bit_cast<float>(static_cast<std::uint32_t>(word) | sign);
+      if (T(value).bits != nearest_of_8_bits<T>(value)) FAIL("value ", value, " gives ", static_cast<int>(T(value).bits), ", nearest is ", static_cast<int>(nearest_of_8_bits<T>(value)));
+    }
+  }
+  for (int bits = 0; bits < largest_bits; ++bits) {   // exact ties, and both sides of them
+    T low, high;
+    low.bits = static_cast<std::uint8_t>(bits), high.bits = static_cast<std::uint8_t>(bits + 1);
+    const float middle = (static_cast<float>(low) + static_cast<float>(high)) / 2;
+    CHECK(T(middle).bits == (bits % 2 == 0 ? bits : bits + 1));
+    CHECK(T(std::nextafter(middle, 1e9f)).bits == bits + 1);
+    CHECK(T(std::nextafter(middle, 0.0f)).bits == bits);
+  }
+  CHECK(static_cast<float>(T(1e30f)) == largest);
+  CHECK(T(std::numeric_limits<float>::infinity()).bits == largest_bits);
+  CHECK(T(-std::numeric_limits<float>::infinity()).bits == (largest_bits | 0x80));
+  CHECK(T(static_cast<float>(smallest)).bits == 1);
+  CHECK(T(static_cast<float>(smallest / 2)).bits == 0);
+  CHECK(T(-0.0f).bits == 0x80);
+  CHECK(T(1e-40f).bits == 0);
+  CHECK(T(-std::numeric_limits<float>::quiet_NaN()).bits == 0x7f);
+  CHECK(std::isnan(static_cast<float>(T(std::numeric_limits<float>::quiet_NaN()))));
+}
+
 }  // namespace
+
+TEST_CASE("f8e4m3: rounds to the nearest, ties to even, up to 448") {
+  check_8_bits<f8e4m3>(448, 0x1p-9, 0x7e);
+  f8e4m3 x;
+  x.bits = 0xff;
+  CHECK(std::isnan(static_cast<float>(x)));
+  CHECK(std::signbit(static_cast<float>(x)));
+  CHECK(static_cast<float>(f8e4m3(1.0f)) == 1.0f);
+  CHECK(f8e4m3(1.0f).bits == 0x38);
+}
+
+TEST_CASE("f8e5m2: rounds to the nearest, ties to even, up to 57344, and infinities are read") {
+  check_8_bits<f8e5m2>(57344, 0x1p-16, 0x7b);
+  f8e5m2 x;
+  x.bits = 0xfc;
+  CHECK(static_cast<float>(x) == -std::numeric_limits<float>::infinity());
+  CHECK(f8e5m2(1.0f).bits == 0x3c);
+}
 
 TEST_CASE("f16: every pattern survives the way through float") {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -66,6 +132,8 @@ TEST_CASE("bf16 rounds to the nearest, ties to even, and keeps NaN") {
 
 TEST_CASE("promotion") {
   CHECK(promote(ElementType::f16, ElementType::bf16) == ElementType::f32);
+  CHECK(promote(ElementType::f8e4m3, ElementType::f8e5m2) == ElementType::f32);
+  CHECK(promote(ElementType::f8e4m3, ElementType::f16) == ElementType::f16);
   CHECK(promote(ElementType::i64, ElementType::f16) == ElementType::f16);
   CHECK(promote(ElementType::i32, ElementType::u32) == ElementType::u32);
   CHECK(promote(ElementType::i8, ElementType::u16) == ElementType::u16);

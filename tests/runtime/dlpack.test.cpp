@@ -39,6 +39,17 @@ TEST_CASE("a tensor goes out and comes back, sharing memory") {
   }
 }
 
+TEST_CASE("8-bit floats have DLPack's codes: float8_e4m3fn and float8_e5m2") {
+  const Tensor<f8e4m3> x = full<f8e4m3>(Device::host(), {4}, 1.5f);
+  const Tensor<f8e5m2> y = full<f8e5m2>(Device::host(), {4}, 1.5f);
+  DLManagedTensor *first = to_dlpack(x), *second = to_dlpack(y);
+  CHECK(first->dl_tensor.dtype.code == 10);
+  CHECK(first->dl_tensor.dtype.bits == 8);
+  CHECK(second->dl_tensor.dtype.code == 12);
+  CHECK(Tensor<f8e4m3>(from_dlpack(first)).data() == x.data());
+  CHECK(Tensor<f8e5m2>(from_dlpack(second)).data() == y.data());
+}
+
 TEST_CASE("a foreign tensor is kept until its last reference goes") {
   Foreign foreign;
   {

@@ -16,7 +16,7 @@ CompiledKernel some_kernel() {
   kernel.ptx_text = "ptx";
   kernel.binary = std::string("\0\1\2", 3);
   kernel.resource_usage = {40, 8, 4, 1024, 128, 16, "log"};
-  kernel.tensor_maps = {{0, {1, 1, 64, 64}, 128}, {0, {1, 1, 128, 16}, 32, true}};
+  kernel.tensor_maps = {{0, {1, 1, 64, 64}, 128}, {0, {1, 1, 128, 16}, 32, true}, {1, {8, 32}, 128, false, true}};
   kernel.resident = true;
   kernel.explanation = {"one", "two"};
   kernel.stages = {{"canonicalise", "text"}};

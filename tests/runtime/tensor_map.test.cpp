@@ -142,10 +142,18 @@ TEST_CASE("tensor map: what is stored to an empty tensor misses the zeros that o
   CHECK(tensor_map_request({0, {64, 64}, 128, true}, some, zeros).address == data);
 }
 
+TEST_CASE("tensor map: f32 that is rounded on its way is another type to the driver") {
+  alignas(16) char data[16];
+  const ir::TensorHandle tensor = handle(ElementType::f32, {20, 64}, {64, 1}, data);
+  CHECK(tensor_map_request({0, {8, 32}, 128, false, true}, tensor, nullptr).element == 11);
+  CHECK(tensor_map_request({0, {8, 32}, 128}, tensor, nullptr).element == 7);
+}
+
 TEST_CASE("tensor map: every element type has the driver's number") {
   const std::pair<ElementType, std::int32_t> numbers[] = {
       {ElementType::i1, 0},  {ElementType::i8, 0},  {ElementType::i16, 1}, {ElementType::i32, 3}, {ElementType::i64, 5},
       {ElementType::u8, 0},  {ElementType::u16, 1}, {ElementType::u32, 2}, {ElementType::u64, 4}, {ElementType::f16, 6},
+      {ElementType::f8e4m3, 0}, {ElementType::f8e5m2, 0},
       {ElementType::bf16, 9}, {ElementType::f32, 7}, {ElementType::f64, 8}};
   static_assert(std::size(numbers) == element_type_count);
   alignas(16) char data[16];
@@ -177,6 +185,8 @@ TEST_CASE("tensor map: a kernel that takes what cannot be made is refused when i
   CHECK(refusal([](CompiledKernel& kernel) { kernel.parameters[0].unit_stride = false; }).find(view) != std::string::npos);
   CHECK(refusal([](CompiledKernel& kernel) { kernel.parameters[0].type = ir::Type::view(ElementType::f32, 6); }).find(view) != std::string::npos);
   CHECK(refusal([](CompiledKernel& kernel) { kernel.tensor_maps[0].box = {8}; }).find("a box of 1 axes and must have the 2 of parameter from") != std::string::npos);
+  CHECK(refusal([](CompiledKernel& kernel) { kernel.tensor_maps[0].tf32 = true, kernel.parameters[0].type.element = ElementType::i32; })
+            .find("rounds to tf32 and is of parameter from, whose elements are i32") != std::string::npos);
   CHECK(refusal([](CompiledKernel& kernel) { kernel.tensor_maps[0].swizzle = 96; }).find("a swizzle of 96 bytes") != std::string::npos);
 
   CompiledKernel kernel = fetching_kernel();

@@ -23,6 +23,8 @@
 #include <flextile/backend/host_module.hpp>
 #include <flextile/ir/function.hpp>
 
+#include "tf32.hpp"
+
 // Every switch here names the operations of one family; anything else is an error at run time.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wswitch-enum"
@@ -54,6 +56,8 @@ inline Number rounded(ElementType element, Number number) {
     case ElementType::u32: return {static_cast<std::uint32_t>(number.integer), 0};
     case ElementType::i64:
     case ElementType::u64: return {number.integer, 0};
+    case ElementType::f8e4m3: return {0, static_cast<float>(f8e4m3(static_cast<float>(number.real)))};
+    case ElementType::f8e5m2: return {0, static_cast<float>(f8e5m2(static_cast<float>(number.real)))};
     case ElementType::f16: return {0, static_cast<float>(f16(static_cast<float>(number.real)))};
     case ElementType::bf16: return {0, static_cast<float>(bf16(static_cast<float>(number.real)))};
     case ElementType::f32: return {0, static_cast<float>(number.real)};
@@ -79,6 +83,8 @@ inline Number read_element(ElementType element, std::uint64_t address) {
     case ElementType::u16: return {as(std::uint16_t{}), 0};
     case ElementType::u32: return {as(std::uint32_t{}), 0};
     case ElementType::u64: return {as(std::int64_t{}), 0};
+    case ElementType::f8e4m3: return {0, static_cast<float>(as(f8e4m3{}))};
+    case ElementType::f8e5m2: return {0, static_cast<float>(as(f8e5m2{}))};
     case ElementType::f16: return {0, static_cast<float>(as(f16{}))};
     case ElementType::bf16: return {0, static_cast<float>(as(bf16{}))};
     case ElementType::f32: return {0, as(float{})};
@@ -91,6 +97,12 @@ inline void write_element(ElementType element, std::uint64_t address, Number num
   void* memory = reinterpret_cast<void*>(address);
   auto put = [memory](const auto& value) { std::memcpy(memory, &value, sizeof value); };
   switch (element) {
+    case ElementType::f8e4m3: return put(f8e4m3(static_cast<float>(number.real)));
+    case ElementType::f8e5m2: {   // an infinity that was read stays one: only a cast makes it the largest number
+      f8e5m2 infinity;
+      infinity.bits = number.real < 0 ? 0xfc : 0x7c;
+      return put(std::isinf(number.real) ? infinity : f8e5m2(static_cast<float>(number.real)));
+    }
     case ElementType::f16: return put(f16(static_cast<float>(number.real)));
     case ElementType::bf16: return put(bf16(static_cast<float>(number.real)));
     case ElementType::f32: return put(static_cast<float>(number.real));

@@ -410,7 +410,9 @@ inline Interpreter::Copy Interpreter::start_copy(const Op& op, std::int64_t stag
     const std::vector<std::int64_t> offsets = integers(op, 3, 3 + view.sizes.size());
     for (std::int64_t i = 0; i < size; ++i) {
       const std::uint64_t address = view_address(view, buffer.element, offsets, buffer.shape(), i);
-      copy.elements.push_back(address ? read_element(buffer.element, address) : Number{});
+      Number element = address ? read_element(buffer.element, address) : Number{};
+      if (op.attributes.string(Attribute::precision) == "tf32") element.real = rounded_to_tf32(static_cast<float>(element.real));
+      copy.elements.push_back(element);
       operand(op, 0).elements.at(static_cast<std::size_t>(copy.first + i)) = rubbish;
     }
   }

@@ -288,6 +288,7 @@ class PtxEmulator : private PtxProgram {
     const std::string shape = i.parts[2], type = i.parts[i.parts.size() - 3];
     const int depth = std::stoi(shape.substr(shape.find('k') + 1)), packed = type == "tf32" ? 1 : 32 / bits_of(type);
     const bool floating = type[0] != 's' && type[0] != 'u';
+    if (is_float8_type(type) && depth != 32) throw std::runtime_error("no mma of 8-bit floats has this shape");
     double a[16][32], b[32][8];
     auto element = [&](std::uint64_t word, int k) {
       if (type == "tf32") return number(word & 0xffffe000u, "f32");
@@ -334,48 +335,58 @@ class PtxEmulator : private PtxProgram {
     }
   }
 
-  /// A warp's 16 rows of a warpgroup's product. Operands in shared memory lie in panels of 128 bytes with the 128-byte swizzle.
+  /// A warp's 16 rows of a warpgroup's product. Operands in shared memory lie in panels of 128 bytes with the 128-byte swizzle; a
+  /// step of K is 32 bytes. Of f32 the upper 19 bits count: what is below is cut off.
   void multiply(const Product& product) {
     const Instruction& i = *product.instruction;
-    const std::string type = i.parts.back(), shape = i.parts[3];
-    const int columns = std::stoi(shape.substr(shape.find('n') + 1));
+    const std::string type = i.parts.back(), shape = i.parts[3], sum_type = i.parts[4];
+    const bool tf32 = type == "tf32", floating = sum_type == "f32", half = type == "bf16" || type == "f16";
+    const int columns = std::stoi(shape.substr(shape.find('n') + 1)), depth = std::stoi(shape.substr(shape.find('k') + 1));
+    const int bytes = tf32 ? 4 : bits_of(type) / 8, packed = 4 / bytes;
+    if (depth * bytes != 32) throw std::runtime_error("no wgmma has this shape for elements of " + std::to_string(bytes) + " bytes");
+    if (columns % 8 != 0 || columns > 256 || (!floating && columns > 32 && columns % 16 != 0)) throw std::runtime_error("no wgmma has so many columns");
+    const bool left_in_registers = i.operands[1].kind == Operand::vector;
+    // D, A, B, scale-d; of floats two factors; of 16-bit operands in shared memory whether each is transposed.
+    const std::size_t expected = std::size_t{4} + (floating ? 2 : 0) + (half ? left_in_registers ? 1 : 2 : 0);
+    if (i.operands.size() != expected) throw std::runtime_error("a wgmma of " + type + " has " + std::to_string(expected) + " operands");
     const int first_row = product.first_thread / 32 % 4 * 16;
-    const bool b_transposed = i.operands.back().value == 1;
+    const bool b_transposed = half && i.operands.back().value == 1;
     struct Panels {
       std::uint64_t start, panel, group;
       explicit Panels(std::uint64_t bits) : start((bits & 0x3fff) << 4), panel((bits >> 16 & 0x3fff) << 4), group((bits >> 32 & 0x3fff) << 4) {
         if (bits >> 62 != 1) throw std::runtime_error("a matrix descriptor without the 128-byte swizzle");
       }
       static std::uint64_t swizzled(std::uint64_t address) { return address ^ (address >> 7 & 7) << 4; }
-      std::uint64_t at(int row, int k) const { return swizzled(start + row / 8 * group + row % 8 * 128 + k * 2); }
+      std::uint64_t at(int row, int byte) const { return swizzled(start + row / 8 * group + row % 8 * 128 + byte); }
       std::uint64_t transposed_at(int row, int k) const { return swizzled(start + row / 64 * panel + k / 8 * group + k % 8 * 128 + row % 64 * 2); }
     };
+    auto value = [&](std::uint64_t bits) { return tf32 ? number(bits & 0xffffe000u, "f32") : number(cut(bits, 8 * bytes), type); };
     auto element = [&](std::uint64_t address) {
-      std::uint16_t bits;
-      std::memcpy(&bits, shared(address, 2), 2);
-      return number(bits, type);
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, shared(address, static_cast<std::size_t>(bytes)), static_cast<std::size_t>(bytes));
+      return value(bits);
     };
-    double a[16][16];
-    if (i.operands[1].kind == Operand::vector) {
+    double a[16][32];
+    if (left_in_registers) {
       for (int lane = 0; lane < 32; ++lane)
         for (int r = 0; r < 4; ++r)
-          for (int k = 0; k < 2; ++k)
-            a[lane / 4 + 8 * (r % 2)][lane % 4 * 2 + k + 8 * (r / 2)] = number(product.left[4 * lane + r] >> (16 * k) & 0xffff, type);
+          for (int k = 0; k < packed; ++k)
+            a[lane / 4 + 8 * (r % 2)][lane % 4 * packed + k + 4 * packed * (r / 2)] = value(product.left[4 * lane + r] >> (8 * bytes * k));
     } else {
       const Panels panels(product.left[0]);
       for (int row = 0; row < 16; ++row)
-        for (int k = 0; k < 16; ++k) a[row][k] = element(panels.at(first_row + row, k));
+        for (int k = 0; k < depth; ++k) a[row][k] = element(panels.at(first_row + row, bytes * k));
     }
     const Panels panels(product.right);
     for (int column = 0; column < columns; ++column) {
-      double b[16];
-      for (int k = 0; k < 16; ++k) b[k] = element(b_transposed ? panels.transposed_at(column, k) : panels.at(column, k));
+      double b[32];
+      for (int k = 0; k < depth; ++k) b[k] = element(b_transposed ? panels.transposed_at(column, k) : panels.at(column, bytes * k));
       for (int row = 0; row < 16; ++row) {
         const int lane = row % 8 * 4 + column % 8 / 2, item = column / 8 * 4 + row / 8 * 2 + column % 2;
         std::uint64_t& place = reg(product.first_thread + lane, i.operands[0].items[item].slot);
-        double sum = i.operands[3].value ? number(place, "f32") : 0;   // scale-d
-        for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k];
-        place = float_bits(sum, "f32");
+        double sum = i.operands[3].value ? number(place, sum_type == "s32" ? "s32" : "f32") : 0;   // scale-d
+        for (int k = 0; k < depth; ++k) sum += a[row][k] * b[k];
+        place = floating ? float_bits(sum, "f32") : cut(static_cast<std::uint64_t>(static_cast<std::int64_t>(sum)), 32);
       }
     }
   }
@@ -481,6 +492,15 @@ class PtxEmulator : private PtxProgram {
   std::uint64_t convert(const Instruction& i, int t) {
     const std::string &to = i.parts[i.parts.size() - 2], &from = i.parts.back();
     const std::uint64_t x = get(t, i.operands[1]);
+    if (to == "e4m3x2" || to == "e5m2x2") {
+      if (!has(i, "rn") || !has(i, "satfinite")) throw std::runtime_error("a conversion to 8-bit floats rounds to nearest and has satfinite");
+      const std::string each = to.substr(0, 4);
+      return to_float8(number(get(t, i.operands[2]), "f32"), each) | to_float8(number(x, "f32"), each) << 8;
+    }
+    if (from == "e4m3x2" || from == "e5m2x2") {
+      const std::string each = from.substr(0, 4);
+      return float_bits(number(x & 0xff, each), "f16") | float_bits(number(x >> 8 & 0xff, each), "f16") << 16;
+    }
     if (to == "bf16x2" || to == "f16x2") {
       const std::string half = to.substr(0, to.size() - 2);
       return float_bits(number(get(t, i.operands[2]), "f32"), half) | float_bits(number(x, "f32"), half) << 16;

@@ -11,7 +11,8 @@ namespace flextile::test {
 
 inline int bits_of(const std::string& type) {
   if (type == "pred") return 1;
-  if (type == "bf16") return 16;
+  if (type == "bf16" || type == "e4m3x2" || type == "e5m2x2") return 16;
+  if (type == "e4m3" || type == "e5m2") return 8;
   if (type == "bf16x2" || type == "f16x2") return 32;
   return std::stoi(type.substr(1));
 }
@@ -34,7 +35,29 @@ inline std::uint16_t to_half(double value) {
   const auto units = static_cast<int>(scaled);
   return static_cast<std::uint16_t>(sign | (units < 1024 ? units : (((exponent + 14) << 10) + units)));
 }
+inline bool is_float8_type(const std::string& type) { return type == "e4m3" || type == "e5m2"; }
+inline double float8_value(std::uint8_t bits, const std::string& type) {
+  const bool e4m3 = type == "e4m3";
+  const int mantissa_bits = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15, exponent = bits >> mantissa_bits & (e4m3 ? 15 : 31), mantissa = bits & ((1 << mantissa_bits) - 1);
+  double value = exponent ? std::ldexp((1 << mantissa_bits) + mantissa, exponent - bias - mantissa_bits) : std::ldexp(mantissa, 1 - bias - mantissa_bits);
+  if (e4m3 && (bits & 0x7f) == 0x7f) value = NAN;
+  if (!e4m3 && exponent == 31) value = mantissa ? NAN : INFINITY;
+  return bits & 0x80 ? -value : value;
+}
+/// cvt.rn.satfinite: of all numbers of the format the nearest one, and of two the one whose last bit is 0.
+inline std::uint8_t to_float8(double value, const std::string& type) {
+  if (std::isnan(value)) return 0x7f;
+  const std::uint8_t most = type == "e4m3" ? 0x7e : 0x7b;
+  std::uint8_t best = 0;
+  for (int bits = 0; bits <= most; ++bits) {
+    const double distance = std::fabs(float8_value(static_cast<std::uint8_t>(bits), type) - std::fabs(value)), least = std::fabs(float8_value(best, type) - std::fabs(value));
+    if (distance < least || (distance == least && bits % 2 == 0)) best = static_cast<std::uint8_t>(bits);
+  }
+  if (std::fabs(value) >= float8_value(most, type)) best = most;
+  return static_cast<std::uint8_t>(best | (std::signbit(value) ? 0x80 : 0));
+}
 inline double number(std::uint64_t bits, const std::string& type) {
+  if (is_float8_type(type)) return float8_value(static_cast<std::uint8_t>(bits), type);
   if (type == "f64") return std::bit_cast<double>(bits);
   if (type == "f16") return half_value(static_cast<std::uint16_t>(bits));
   if (type == "bf16") return std::bit_cast<float>(static_cast<std::uint32_t>(bits << 16));

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "tf32.hpp"
+
 namespace flextile::test {
 
 /// Stands for a CUtensorMap: as large and as aligned, and ours to read. Axes are innermost first.
@@ -18,6 +20,7 @@ struct alignas(64) EmulatedTensorMap {
   std::array<std::int32_t, 5> box{};         // extents
   std::array<std::int64_t, 5> strides{};     // bytes; the first is element_bytes
   std::int32_t swizzle = 0;                  // bytes: 0, 32, 64 or 128
+  bool tf32 = false;                         // f32 elements are rounded on their way
 
   std::int64_t row_bytes() const { return std::int64_t{box[0]} * element_bytes; }
   std::int64_t rows() const {
@@ -38,6 +41,7 @@ struct alignas(64) EmulatedTensorMap {
     for (int axis = 0; axis < rank; ++axis)
       if (box[axis] < 1 || box[axis] > 256) fail("box extent " + std::to_string(box[axis]) + ": must be from 1 to 256");
     if (swizzle != 0 && swizzle != 32 && swizzle != 64 && swizzle != 128) fail("swizzle " + std::to_string(swizzle) + ": must be 0, 32, 64 or 128 bytes");
+    if (tf32 && element_bytes != 4) fail("elements of " + std::to_string(element_bytes) + " bytes rounded to tf32");
     if (row_bytes() % 16 != 0) fail("rows of the box have " + std::to_string(row_bytes()) + " bytes: must be a multiple of 16");
     if (swizzle != 0 && row_bytes() != swizzle) fail("rows of the box have " + std::to_string(row_bytes()) + " bytes: must be the swizzle's " + std::to_string(swizzle));
   }
@@ -56,6 +60,12 @@ struct alignas(64) EmulatedTensorMap {
     for_each_row(corner, [&](std::int64_t row, std::uint64_t address, std::size_t first, std::size_t bytes) {
       std::array<std::uint8_t, 256 * 8> line{};      // a row of 256 elements of 8 bytes at most
       if (bytes > 0) std::memcpy(line.data() + first, readable(address, bytes), bytes);
+      for (std::int64_t byte = 0; tf32 && byte < row_bytes(); byte += 4) {
+        std::uint32_t element;
+        std::memcpy(&element, line.data() + byte, 4);
+        element = rounded_to_tf32(element);
+        std::memcpy(line.data() + byte, &element, 4);
+      }
       for (std::int64_t byte = 0; byte < row_bytes(); byte += 16) std::memcpy(shared + place(target, row, byte), line.data() + byte, 16);
     });
   }

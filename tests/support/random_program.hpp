@@ -45,8 +45,8 @@ class RandomProgram {
     return otherwise;
   }
   ElementType element() {
-    return one_of({ElementType::i1, ElementType::i8, ElementType::i32, ElementType::i64, ElementType::u8, ElementType::u32, ElementType::f16,
-                   ElementType::bf16, ElementType::f32, ElementType::f64});
+    return one_of({ElementType::i1, ElementType::i8, ElementType::i32, ElementType::i64, ElementType::u8, ElementType::u32, ElementType::f8e4m3, ElementType::f8e5m2,
+                   ElementType::f16, ElementType::bf16, ElementType::f32, ElementType::f64});
   }
   Value constant() {
     const ElementType type = element();

@@ -22,22 +22,27 @@ struct Matmul {
   int depth = 0;              // 0: known at run time
   bool repeated = false;      // all of it in a loop of the user's
   bool half = false;          // sums are stored as bf16
+  ElementType element = ElementType::bf16;
+  bool turned = false;        // b is [n x k], read as its transpose
 };
 
 inline ir::Function matmul(const Matmul& shape) {
-  ir::Function function("matmul", {matrix("a", ElementType::bf16, true), matrix("b", ElementType::bf16, true), matrix("c", shape.half ? ElementType::bf16 : ElementType::f32, false)});
+  const ElementType sums = is_float(shape.element) ? ElementType::f32 : ElementType::i32;
+  ir::Function function("matmul", {matrix("a", shape.element, true), matrix("b", shape.element, true), matrix("c", shape.half ? ElementType::bf16 : sums, false)});
   function.num_warps = shape.warps;
   ir::Builder builder(function);
   auto number = [&](std::int64_t value) { return builder.constant(ElementType::i32, value); };
   const Value zero = number(0);
   ir::BlockId around = function.body();
   if (shape.repeated) builder.set_insertion_block(around = function.operation(builder.for_loop(zero, builder.view_size(function.parameter(1), 0), number(1), {})).blocks[0]);
-  Value sum = builder.splat(Type::tile(ElementType::f32, {shape.m, shape.n}), 0.0);
+  const Type tile = Type::tile(sums, {shape.m, shape.n});
+  Value sum = is_float(sums) ? builder.splat(tile, 0.0) : builder.splat(tile, std::int64_t{0});
   for (int round = 0; round < (shape.twice ? 2 : 1); ++round) {
     const ir::OperationId loop = builder.for_loop(zero, shape.depth > 0 ? number(shape.depth) : builder.view_size(function.parameter(0), 1), number(shape.k), {sum}, {{ir::AttributeName::stages, std::int64_t{shape.stages}}});
     builder.set_insertion_block(function.operation(loop).blocks[0]);
     const Value at = builder.argument(loop, 0, 0);
-    const Value a = builder.view_load(function.parameter(0), {zero, at}, {shape.m, shape.k}), b = builder.view_load(function.parameter(1), {at, zero}, {shape.k, shape.n});
+    const Value a = builder.view_load(function.parameter(0), {zero, at}, {shape.m, shape.k});
+    const Value b = shape.turned ? builder.transpose(builder.view_load(function.parameter(1), {zero, at}, {shape.n, shape.k})) : builder.view_load(function.parameter(1), {at, zero}, {shape.k, shape.n});
     Value product = builder.dot(a, b, builder.argument(loop, 0, 1));
     if (shape.inside) product = builder.binary(Opcode::add, product, builder.expand_dims(builder.reduce("sum", product, 0), 0));
     builder.yield({product});

@@ -46,7 +46,7 @@ inline std::vector<EmulatedTensorMap> tensor_maps(const CompiledKernel& kernel, 
                                                                                    std::to_string(wanted.parameter) + ", which is no view of as many");
     std::size_t at = 0;
     for (std::uint32_t i = 0; i < wanted.parameter; ++i) at += kernel.parameters[i].type.is_view() ? 1 + 2 * std::size_t{kernel.parameters[i].type.rank} : 1;
-    EmulatedTensorMap map{.base = raw[at], .element_bytes = static_cast<std::int32_t>(byte_size(type.element)), .rank = type.rank, .swizzle = wanted.swizzle};
+    EmulatedTensorMap map{.base = raw[at], .element_bytes = static_cast<std::int32_t>(byte_size(type.element)), .rank = type.rank, .swizzle = wanted.swizzle, .tf32 = wanted.tf32};
     const std::size_t rank = type.rank;
     for (std::size_t axis = 0; axis < rank; ++axis) {      // innermost first
       const std::size_t from = rank - 1 - axis;

@@ -1,7 +1,8 @@
-// Element-wise operations on scalars and vectors. f16 and bf16 are computed in f32 and rounded to their type at the end.
+// Element-wise operations on scalars and vectors. Floats of 8 and 16 bits are held in f32 and rounded to their type at the end.
 #include <cmath>
 
 #include "host/lowering.hpp"
+#include "llvm/float8.hpp"
 
 namespace flextile::backend::host {
 
@@ -140,6 +141,7 @@ bool keeps_rounding(Opcode opcode) {
 llvm::Value* round_to(Lowering& l, ElementType element, llvm::Value* value) {
   llvm::IRBuilder<>& b = l.builder;
   if (element == ElementType::f16) return b.CreateFPExt(b.CreateFPTrunc(value, like(b.getHalfTy(), value)), value->getType());
+  if (is_float8(element)) return round_to_float8(b, element, value);
   if (element != ElementType::bf16) return value;
   llvm::Type* bits_type = like(b.getInt32Ty(), value);
   llvm::Value* bits = b.CreateBitCast(value, bits_type);

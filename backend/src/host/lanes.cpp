@@ -3,6 +3,8 @@
 
 #include <flextile/ir/error.hpp>
 
+#include "llvm/float8.hpp"
+
 namespace flextile::backend::host {
 
 using ir::Opcode;
@@ -17,6 +19,8 @@ llvm::Type* compute_type(Lowering& l, const ir::Type& type) {
   if (type.is_pointer()) return l.builder.getPtrTy();
   switch (type.element) {
     case ElementType::i1: return l.builder.getInt1Ty();
+    case ElementType::f8e4m3:
+    case ElementType::f8e5m2:
     case ElementType::f16:
     case ElementType::bf16:
     case ElementType::f32: return l.builder.getFloatTy();
@@ -60,6 +64,7 @@ llvm::Value* decode(Lowering& l, ElementType element, llvm::Value* stored) {
     llvm::Value* bits = b.CreateShl(b.CreateZExt(stored, vector_of(b.getInt32Ty(), lanes)), 16);
     return b.CreateBitCast(bits, vector_of(b.getFloatTy(), lanes));
   }
+  if (is_float8(element)) return float_of_float8(b, element, stored);
   return stored;
 }
 
@@ -72,6 +77,7 @@ llvm::Value* encode(Lowering& l, ElementType element, llvm::Value* value) {
     llvm::Value* bits = b.CreateLShr(b.CreateBitCast(value, vector_of(b.getInt32Ty(), lanes)), 16);
     return b.CreateTrunc(bits, vector_of(b.getInt16Ty(), lanes));
   }
+  if (is_float8(element)) return float8_of_float(b, element, value);
   return value;
 }
 
@@ -106,6 +112,8 @@ llvm::Value* constant_value(Lowering& l, const Operation& operation) {
   const double number = operation.attributes.number(ir::AttributeName::value);
   if (type.element == ElementType::f16) return llvm::ConstantFP::get(element, static_cast<double>(static_cast<float>(f16(static_cast<float>(number)))));
   if (type.element == ElementType::bf16) return llvm::ConstantFP::get(element, static_cast<double>(static_cast<float>(bf16(static_cast<float>(number)))));
+  if (type.element == ElementType::f8e4m3) return llvm::ConstantFP::get(element, static_cast<double>(static_cast<float>(f8e4m3(static_cast<float>(number)))));
+  if (type.element == ElementType::f8e5m2) return llvm::ConstantFP::get(element, static_cast<double>(static_cast<float>(f8e5m2(static_cast<float>(number)))));
   if (is_float(type.element)) return llvm::ConstantFP::get(element, number);
   const ir::AttributeValue* attribute = operation.attributes.find(ir::AttributeName::value);
   const std::int64_t* integer = attribute ? std::get_if<std::int64_t>(attribute) : nullptr;

@@ -18,19 +18,19 @@ Stored stored_form(const Lowering& l, ir::Value value) {
 
 llvm::Type* stored_type(Lowering& l, const Stored& form) {
   if (form.pointer) return l.builder.getPtrTy();
-  if (form.wide) return form.element == ElementType::i8 ? static_cast<llvm::Type*>(l.builder.getInt32Ty()) : l.builder.getFloatTy();
+  if (form.wide) return is_integer(form.element) ? static_cast<llvm::Type*>(l.builder.getInt32Ty()) : l.builder.getFloatTy();
   return memory_type(l, form.element);
 }
 
 llvm::Value* from_stored(Lowering& l, const Stored& form, llvm::Value* value) {
   if (form.pointer) return value;
-  if (form.wide) return form.element == ElementType::i8 ? l.builder.CreateTrunc(value, vector_of(l.builder.getInt8Ty(), lanes_of(value))) : value;
+  if (form.wide) return is_integer(form.element) ? l.builder.CreateTrunc(value, vector_of(l.builder.getInt8Ty(), lanes_of(value))) : value;
   return decode(l, form.element, value);
 }
 
 llvm::Value* to_stored(Lowering& l, const Stored& form, llvm::Value* value) {
   if (form.pointer) return value;
-  if (form.wide) return form.element == ElementType::i8 ? l.builder.CreateSExt(value, vector_of(l.builder.getInt32Ty(), lanes_of(value))) : value;
+  if (form.wide) return is_integer(form.element) ? l.builder.CreateIntCast(value, vector_of(l.builder.getInt32Ty(), lanes_of(value)), !is_unsigned(form.element)) : value;
   return encode(l, form.element, value);
 }
 

@@ -14,7 +14,7 @@ using ir::Value;
 namespace {
 
 bool below_a_dot(ElementType element) {
-  return element == ElementType::bf16 || element == ElementType::f16 || element == ElementType::i8;
+  return element == ElementType::bf16 || element == ElementType::f16 || element == ElementType::i8 || element == ElementType::u8 || is_float8(element);
 }
 
 void widen_carried(const Function& function, const Operation& operation, Plan& plan) {

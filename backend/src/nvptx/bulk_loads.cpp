@@ -42,7 +42,8 @@ constexpr std::int64_t other_registers = 30;     // that an instruction takes be
 
 class BulkLoads : ResidentPrograms {
  public:
-  BulkLoads(const Function& source, std::int64_t most_shared) : ResidentPrograms(source), free_bytes_(most_shared) {}
+  BulkLoads(const Function& source, std::int64_t most_shared)
+      : ResidentPrograms(source), free_bytes_(most_shared), other_widths_(wgmma_obstacle(source, ProductWidth::other)) {}
 
   Function run() {
     const Order operations = f_.block(f_.body()).operations;
@@ -106,14 +107,16 @@ class BulkLoads : ResidentPrograms {
     return "";
   }
 
-  /// A tile of 16-bit numbers in boxes that the copy engine can fetch: whole panels of 128 bytes.
+  bool is_half(const Operation& load) const { return bit_width(f_.type(load.results[0]).element) == 16; }
+
+  /// A tile in boxes that the copy engine can fetch: whole panels of 128 bytes.
   bool in_boxes(const Operation& load) const {
     if (!is_in_chunks(load)) return false;
     const Type& type = f_.type(load.results[0]);
     // Rows that end within a panel are fetched with what follows them; that pays where they are whole rows of the tensor, as head dims of 80 are.
     const Operation* column = f_.defining(load.operands.back());
     const bool whole_rows = column && column->opcode == Opcode::constant && column->attributes.integer(AttributeName::value) == 0;
-    return bit_width(type.element) == 16 && type.extents[1] % (whole_rows ? 16 : panel_columns) == 0 && type.extents[0] % 8 == 0 && type.extents[0] <= most_box_rows && f_.type(load.operands[0]).rank <= 5;
+    return type.extents[1] * byte_size(type.element) % (whole_rows ? 32 : panel_row) == 0 && type.extents[0] % 8 == 0 && type.extents[0] <= most_box_rows && f_.type(load.operands[0]).rank <= 5;
   }
 
   std::string plan_rings(BlockId body) {
@@ -121,7 +124,9 @@ class BulkLoads : ResidentPrograms {
     for (OperationId id : f_.block(body).operations) {
       const Operation& load = f_.operation(id);
       if (load.opcode != Opcode::view_load || !feeds_dots(load.results[0])) continue;
-      if (!in_boxes(load)) return "a tile that a dot reads is none of 16-bit numbers in rows of whole 128 bytes, aligned in memory";
+      // Other widths pay where wgmma reads them; ldmatrix does not.
+      if (!is_half(load) && !other_widths_.empty()) return other_widths_;
+      if (!in_boxes(load)) return "a tile that a dot reads is none in rows of whole 128 bytes, aligned in memory";
       // The copy engine does not wait for what threads have written to memory, nor does another warp of this program.
       if (!parameter_of(load.operands[0])->read_only && writes(f_.body())) return "the kernel may write what the loop reads: where it does not, make that view const";
       Copied ring{id, {}, {}};
@@ -139,7 +144,7 @@ class BulkLoads : ResidentPrograms {
     const bool loop_writes = writes(body);
     for (OperationId id : f_.block(body).operations) {
       const Operation& load = f_.operation(id);
-      if (load.opcode != Opcode::view_load || feeds_dots(load.results[0]) || !in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
+      if (load.opcode != Opcode::view_load || feeds_dots(load.results[0]) || !is_half(load) || !in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
       const std::vector<OperationId> all = users(load.results[0]);
       const bool by_elements = !all.empty() && std::all_of(all.begin(), all.end(), [&](OperationId user) { return ir::has(f_.operation(user).opcode, ir::elementwise) && block_of(user) == body; });
       Copied ring{id, {}, {}};
@@ -161,7 +166,7 @@ class BulkLoads : ResidentPrograms {
     const Order& operations = f_.block(f_.body()).operations;
     for (auto id = operations.begin(); *id != loop; ++id) {
       const Operation& load = f_.operation(*id);
-      if (load.opcode != Opcode::view_load || !feeds_dots(load.results[0]) || !in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
+      if (load.opcode != Opcode::view_load || !feeds_dots(load.results[0]) || (!is_half(load) && !other_widths_.empty()) || !in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
       const auto first = std::find_if(id + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); });
       if (first == operations.end() || *first != loop) continue;
       if (std::none_of(first + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); })) single_.push_back({*id, {}, {}});
@@ -175,7 +180,8 @@ class BulkLoads : ResidentPrograms {
 
   static Type whole_panels(Type tile) {
     std::int32_t& columns = tile.extents[tile.rank - 1];
-    columns = (columns + panel_columns - 1) / panel_columns * panel_columns;
+    const int panel = panel_columns(tile.element);
+    columns = (columns + panel - 1) / panel * panel;
     return tile;
   }
 
@@ -195,7 +201,9 @@ class BulkLoads : ResidentPrograms {
     repeat(order, block, copied.slice, {}, names);
     std::vector<Value> operands{copied.buffer, turn};
     for (Value operand : f_.operation(copied.load).operands) operands.push_back(renamed(names, operand));
-    emit(order, block, {Opcode::bulk_copy, std::move(operands), {}, {}, {}, f_.operation(copied.load).location}, {});
+    ir::Attributes attributes;
+    if (f_.type(copied.buffer).element == ElementType::f32) attributes.set(AttributeName::precision, std::string("tf32"));   // dots alone read it
+    emit(order, block, {Opcode::bulk_copy, std::move(operands), {}, {}, std::move(attributes), f_.operation(copied.load).location}, {});
   }
 
   Value is_reached(Order& order, BlockId block, Value index, Value upper) {
@@ -457,6 +465,7 @@ class BulkLoads : ResidentPrograms {
   bool is_read(OperationId id) const { return f_.operation(id).opcode == Opcode::shared_load || f_.operation(id).opcode == Opcode::transpose; }
 
   std::int64_t free_bytes_;
+  std::string other_widths_;        // why dots of other than 16-bit numbers are no wgmma; empty where they can be
   std::int64_t stride_ = 1;
   std::int64_t stages_ = 2;
   std::int64_t early_stages_ = 1;   // of tiles from in front of the loop, where programs stay: with 2 the next program's come while this one's are read

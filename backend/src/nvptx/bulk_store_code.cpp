@@ -45,13 +45,13 @@ void lower_matrix_store(Lowering& l, const ir::Operation& operation) {
   Value* row = l.b.CreateAdd(l.b.CreateMul(warpgroup(l), number(64 * blocks)), l.b.CreateMul(l.b.CreateAnd(l.warp, number(3)), number(16)));
   row = l.b.CreateAdd(row, l.b.CreateAdd(l.b.CreateMul(lower_rows, number(8)), line));
   Value* first = l.b.CreateAdd(l.b.CreateMul(row, number(shape.pitch)), stage_bytes(l, shape, operation.operands[1]));
-  constexpr int pieces = panel_columns / 16;                                          // of a panel's row
+  constexpr int panel = panel_columns(ElementType::bf16), pieces = panel / 16;                                           // of a panel's row
   Value* places[pieces];
   for (int piece = 0; piece < pieces; ++piece) places[piece] = l.b.CreateAdd(first, l.b.CreateMul(l.b.CreateXor(chunk, number(2 * piece)), number(16)));
   for (int block = 0; block < blocks; ++block) {
     for (int column = 0; column < columns; column += 16) {
       const int from = block * width / 2 + (start + column) / 2;                      // a thread holds a quarter of two rows
-      const std::int64_t fixed = shape.base + std::int64_t{64} * block * shape.pitch + std::int64_t{column / panel_columns} * shape.panel_bytes;
+      const std::int64_t fixed = shape.base + std::int64_t{64} * block * shape.pitch + std::int64_t{column / panel} * shape.panel_bytes;
       Value* address = shared_address(l, fixed, places[column / 16 % pieces]);
       Registers words{address};
       for (int i = 0; i < 8; i += 2) words.push_back(packed(l, registers[static_cast<std::size_t>(from + i)], registers[static_cast<std::size_t>(from + i + 1)]));

@@ -118,7 +118,7 @@ class BulkStores : TileCopies {
     if (block != program_) return "the store stands in a loop or a branch";
     if (!view || !view->aligned || !view->unit_stride) return "the view is not known to be aligned in memory, in rows of neighbours";
     if (view->type.rank > most_view_axes) return "the view has more than " + std::to_string(most_view_axes) + " axes";
-    if (type.extents[1] % panel_columns != 0) return "its rows are not whole panels of 128 bytes";
+    if (type.extents[1] % panel_columns(type.element) != 0) return "its rows are not whole panels of 128 bytes";
     if (type.extents[0] * 4 / f_.num_warps > most_box_rows) return "a warpgroup has more rows than a box of the copy engine";
     // The copy engine takes its time: whoever else touches the memory, or is told that it is written, would have to wait for it.
     if (is_used_elsewhere(store.operands[0], id)) return "the kernel uses the view elsewhere too";
@@ -208,7 +208,7 @@ class BulkStores : TileCopies {
   }
 
   // ---- own buffers
-  std::int64_t bytes_of_buffer(const Type& type) const { return std::int64_t{type.extents[0]} * panel_columns * byte_size(type.element); }
+  std::int64_t bytes_of_buffer(const Type& type) const { return std::int64_t{type.extents[0]} * panel_columns(type.element) * byte_size(type.element); }
 
   std::vector<Value>* known_buffers(const Type& type) {
     const auto known = std::find_if(buffers_.begin(), buffers_.end(), [&](const std::vector<Value>& list) {
@@ -237,7 +237,7 @@ class BulkStores : TileCopies {
     const std::int64_t used = (shared_memory_bytes(allocate_shared(f_, target_)) + alignment - 1) / alignment * alignment, most = shared_memory_limit(target_, 1);
     const std::int64_t own = shared_memory_limit(target_, f_.occupancy);   // where the kernel wants more programs than one
     auto programs = [&](std::int64_t bytes) { return std::min(most / std::max(bytes, alignment), most_programs()); };
-    place.buffers = std::min<std::int64_t>(most_buffers, type.extents[1] / panel_columns);
+    place.buffers = std::min<std::int64_t>(most_buffers, type.extents[1] / panel_columns(type.element));
     auto needed = [&] { return used + place.buffers * bytes_of_buffer(type); };
     while (place.buffers > 0 && (needed() > own || programs(needed()) < programs(used))) --place.buffers;
     return place.buffers > 0;
@@ -249,7 +249,7 @@ class BulkStores : TileCopies {
     std::vector<Value> buffers;
     Order order, wait;
     for (std::int64_t i = 0; i < count; ++i) {
-      buffers.push_back(emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(type.element, {type.extents[0], panel_columns}, 1), {{AttributeName::swizzle, std::int64_t{128}}}));
+      buffers.push_back(emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(type.element, {type.extents[0], panel_columns(type.element)}, 1), {{AttributeName::swizzle, std::int64_t{128}}}));
     }
     auto& operations = f_.block(f_.body()).operations;
     operations.insert(operations.begin(), order.begin(), order.end());
@@ -264,13 +264,14 @@ class BulkStores : TileCopies {
     const Operation store = f_.operation(id);
     const auto count = static_cast<int>(buffers.size());
     const Value zero = number(order, program_, 0);
-    const std::string how = "by the copy engine, in parts of 64 columns, through " + std::to_string(count) + (count == 1 ? " buffer of " : " buffers of ") + std::to_string(bytes_of_buffer(f_.type(held))) + " bytes";
-    for (int panel = 0; panel * panel_columns < f_.type(held).extents[1]; ++panel) {
+    const std::string how = "by the copy engine, in parts of " + std::to_string(panel_columns(f_.type(held).element)) + " columns, through " + std::to_string(count) + (count == 1 ? " buffer of " : " buffers of ") + std::to_string(bytes_of_buffer(f_.type(held))) + " bytes";
+    const int columns = panel_columns(f_.type(held).element);
+    for (int panel = 0; panel * columns < f_.type(held).extents[1]; ++panel) {
       if (panel == 0 || panel >= count) {   // the first one waits for all pieces of the tile before
         wait_for_stores(order, program_, panel == 0 ? 0 : count - 1);
         meet(order);
       }
-      piece(order, store, held, buffers[static_cast<std::size_t>(panel % count)], zero, panel * panel_columns, how);
+      piece(order, store, held, buffers[static_cast<std::size_t>(panel % count)], zero, panel * columns, how);
     }
     insert_before(id, program_, order);
   }

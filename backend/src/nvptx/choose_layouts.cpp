@@ -293,7 +293,7 @@ class LayoutChoice {
     if (operation.opcode == Opcode::dot) {
       const DotLayouts dot = dot_layouts(f_, operation, rows_);
       result = {dot.left, dot.right, natural_layout(operation, layout)};
-      if (instruction_of(operation).name == "fma") {
+      if (instruction_of(f_, operation).name == "fma") {
         for (int i : {0, 1}) {
           if (is_grouped(operation.operands[i])) result[i] = *group_layout(operation.operands[i]);
         }
@@ -308,7 +308,7 @@ class LayoutChoice {
   /// The layout that an operation which works in `layout` gives its results.
   Layout natural_layout(const Operation& operation, const Layout& layout) const {
     if (operation.opcode == Opcode::reduce) return reduced_layout(layout, reduce_axis(operation));
-    if (operation.opcode == Opcode::dot && instruction_of(operation).name != "fma") return dot_layouts(f_, operation, rows_).accumulator;
+    if (operation.opcode == Opcode::dot && instruction_of(f_, operation).name != "fma") return dot_layouts(f_, operation, rows_).accumulator;
     return layout;
   }
 

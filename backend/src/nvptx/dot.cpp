@@ -20,6 +20,10 @@ std::string spelling(const ir::Function& function, const ir::Operation& dot, con
   const ElementType element = function.type(dot.operands[0]).element;
   const std::string operands = " {$0,$1,$2,$3}, {$4,$5,$6,$7}, {$8,$9}, {$10,$11,$12,$13};";
   const std::string head = "mma.sync.aligned.m16n8k" + std::to_string(instruction.k) + ".row.col.";
+  if (instruction.packed == 4 && is_float8(element)) {
+    const std::string type = element == ElementType::f8e4m3 ? "e4m3" : "e5m2";
+    return head + "f32." + type + "." + type + ".f32" + operands;
+  }
   if (instruction.packed == 4) {
     const std::string type = element == ElementType::u8 ? "u8" : "s8";
     return head + "s32." + type + "." + type + ".s32" + operands;
@@ -229,7 +233,7 @@ void lower_fma(Lowering& l, const ir::Operation& operation) {
 }  // namespace
 
 void lower_dot(Lowering& l, const ir::Operation& operation) {
-  const MatrixInstruction instruction = instruction_of(operation);
+  const MatrixInstruction instruction = instruction_of(l.f, operation);
   if (instruction.name == "fma") lower_fma(l, operation);
   else if (instruction.name == "wgmma") lower_wgmma(l, operation);
   else lower_mma(l, operation, instruction);

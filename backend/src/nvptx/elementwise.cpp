@@ -1,10 +1,12 @@
-// Element-wise operations: one LLVM expression per register. f16 and bf16 compute in f32 and round.
+// Element-wise operations: one LLVM expression per register. f16 and bf16 compute in f32 and round; 8-bit floats are their bits, and
+// only converted.
 #include <algorithm>
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <flextile/ir/error.hpp>
 
+#include "llvm/float8.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/turns.hpp"
 
@@ -24,9 +26,37 @@ llvm::Value* widen(Lowering& l, llvm::Value* value) {
   return value->getType()->isHalfTy() || value->getType()->isBFloatTy() ? l.b.CreateFPExt(value, l.b.getFloatTy()) : value;
 }
 
+bool converts_float8(const Lowering& l) { return l.target.sm >= 89; }
+
+/// Two f32 as 8-bit floats in an i16, the first one in its lower half.
+llvm::Value* float8_pair(Lowering& l, ElementType element, llvm::Value* first, llvm::Value* second) {
+  return call(l, element == ElementType::f8e4m3 ? llvm::Intrinsic::nvvm_ff_to_e4m3x2_rn : llvm::Intrinsic::nvvm_ff_to_e5m2x2_rn, {second, first});
+}
+/// Two 8-bit floats in an i16 as <2 x half>.
+llvm::Value* halves_of_pair(Lowering& l, ElementType element, llvm::Value* pair) {
+  return call(l, element == ElementType::f8e4m3 ? llvm::Intrinsic::nvvm_e4m3x2_to_f16x2_rn : llvm::Intrinsic::nvvm_e5m2x2_to_f16x2_rn, {pair});
+}
+
+llvm::Value* convert(Lowering& l, llvm::Value* value, ElementType from, ElementType to);
+
+/// f16 holds every number of eight bits.
+llvm::Value* from_float8(Lowering& l, llvm::Value* bits, ElementType from, ElementType to) {
+  if (!converts_float8(l)) return convert(l, float_of_float8(l.b, from, bits), ElementType::f32, to);
+  llvm::Value* pair = halves_of_pair(l, from, l.b.CreateZExt(bits, l.b.getInt16Ty()));
+  return convert(l, l.b.CreateExtractElement(pair, std::uint64_t{0}), ElementType::f16, to);
+}
+
+llvm::Value* to_float8(Lowering& l, llvm::Value* value, ElementType from, ElementType to) {
+  value = convert(l, value, from, ElementType::f32);
+  if (!converts_float8(l)) return float8_of_float(l.b, to, round_to_float8(l.b, to, value));
+  return l.b.CreateTrunc(float8_pair(l, to, value, llvm::ConstantFP::get(value->getType(), 0.0)), l.b.getInt8Ty());
+}
+
 llvm::Value* convert(Lowering& l, llvm::Value* value, ElementType from, ElementType to) {
   llvm::Type* type = element_type(l, to);
   if (from == to) return value;
+  if (is_float8(from)) return from_float8(l, value, from, to);
+  if (is_float8(to)) return to_float8(l, value, from, to);
   if (to == ElementType::i1) {
     return is_float(from) ? l.b.CreateFCmpUNE(widen(l, value), llvm::ConstantFP::get(is_small_float(from) ? l.b.getFloatTy() : value->getType(), 0.0))
                           : l.b.CreateICmpNE(value, llvm::ConstantInt::get(value->getType(), 0));
@@ -300,6 +330,25 @@ void lower_elementwise(Lowering& l, const ir::Operation& operation) {
       for (std::uint64_t k : {0, 1}) out[i + k] = l.b.CreateExtractElement(rounded, k);
     }
     return;
+  }
+  if (operation.opcode == Opcode::cast && count % 2 == 0 && converts_float8(l)) {
+    const Registers& in = l.of(operation.operands[0]);
+    const ElementType from = l.type(operation.operands[0]).element;
+    const bool narrows = is_float8(to) && !is_float8(from), widens = is_float8(from) && from != to;
+    for (int i = 0; i < count && (narrows || widens); i += 2) {
+      llvm::Value* pair = nullptr;
+      if (narrows) {
+        pair = float8_pair(l, to, convert(l, in[i], from, ElementType::f32), convert(l, in[i + 1], from, ElementType::f32));
+        pair = l.b.CreateBitCast(pair, llvm::FixedVectorType::get(l.b.getInt8Ty(), 2));
+        for (std::uint64_t k : {0, 1}) out[i + k] = l.b.CreateExtractElement(pair, k);
+        continue;
+      }
+      pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(l.b.getInt8Ty(), 2));
+      for (std::uint64_t k : {0, 1}) pair = l.b.CreateInsertElement(pair, in[i + k], k);
+      pair = halves_of_pair(l, from, l.b.CreateBitCast(pair, l.b.getInt16Ty()));
+      for (std::uint64_t k : {0, 1}) out[i + k] = convert(l, l.b.CreateExtractElement(pair, k), ElementType::f16, to);
+    }
+    if (narrows || widens) return;
   }
   if (operation.opcode == Opcode::select && count >= least_to_skip && is_unlikely(l, operation.operands[0])) {
     const Registers condition = l.of(operation.operands[0]), a = l.of(operation.operands[1]), b = l.of(operation.operands[2]);

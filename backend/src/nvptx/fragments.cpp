@@ -36,10 +36,8 @@ bool is_undisturbed(const ir::Function& function, const ir::Operation& load, con
 
 }  // namespace
 
-FragmentSource fragment_source(const ir::Function& function, const ir::Operation& dot, int operand) {
+FragmentSource shared_source(const ir::Function& function, const ir::Operation& dot, int operand) {
   ir::Value value = dot.operands[operand];
-  const bool by_elements = dot.attributes.string(AttributeName::instruction) == "fma";
-  if (bit_width(function.type(value).element) != 16 && !by_elements) return {};   // ldmatrix moves 16-bit elements
   const ir::Operation* operation = function.defining(value);
   bool transposed = operand == 1;   // B's rows are K
   if (operation && operation->opcode == Opcode::transpose && use_count(function, value) == 1) {
@@ -48,9 +46,18 @@ FragmentSource fragment_source(const ir::Function& function, const ir::Operation
     operation = function.defining(value);
   }
   if (!operation || operation->opcode != Opcode::shared_load || use_count(function, value) != 1) return {};
-  const ir::Type& buffer = function.type(operation->operands[0]);
-  if (buffer.rank != 2 || (!by_elements && buffer.extents[1] * 2 % 16 != 0) || !is_undisturbed(function, *operation, dot)) return {};
+  if (function.type(operation->operands[0]).rank != 2 || !is_undisturbed(function, *operation, dot)) return {};
   return {operation, transposed};
+}
+
+FragmentSource fragment_source(const ir::Function& function, const ir::Operation& dot, int operand) {
+  const std::string_view instruction = dot.attributes.string(AttributeName::instruction);
+  const ElementType element = function.type(dot.operands[operand]).element;
+  if (instruction == "fma") return shared_source(function, dot, operand);
+  if (bit_width(element) != 16 && instruction != "wgmma") return {};
+  const FragmentSource source = shared_source(function, dot, operand);
+  if (!source.load || function.type(source.load->operands[0]).extents[1] * byte_size(element) % 16 != 0) return {};
+  return source;
 }
 
 bool is_read_by_fragments(const ir::Function& function, const ir::Operation& operation) {

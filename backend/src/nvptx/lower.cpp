@@ -172,8 +172,9 @@ std::vector<std::string> explain(const ir::Function& function) {
       const ir::Operation& operation = function.operation(id);
       if (operation.opcode == Opcode::dot) {
         const std::string instruction(operation.attributes.string(ir::AttributeName::instruction));
+        const std::string why(operation.attributes.string(ir::AttributeName::schedule));
         say(operation.location, instruction == "fma" ? "[dot] scalar multiply-adds: no matrix instruction has these types, this precision and this shape (M a multiple of 16, N of 8)"
-                                                     : "[dot] " + instruction + (operation.attributes.integer(ir::AttributeName::async) ? ", while other work of the loop goes on" : ""));
+                                                     : "[dot] " + instruction + (operation.attributes.integer(ir::AttributeName::async) ? ", while other work of the loop goes on" : "") + (why.empty() ? "" : "; " + why));
       } else if (operation.opcode == Opcode::alloc_shared) {
         const ir::Type& type = function.type(operation.results[0]);
         if (operation.attributes.integer(ir::AttributeName::readers) != 0) continue;   // of scalars, for roles

@@ -50,6 +50,8 @@ llvm::Type* element_type(Lowering& l, ElementType element) {
     case ElementType::bf16: return l.b.getBFloatTy();
     case ElementType::f32: return l.b.getFloatTy();
     case ElementType::f64: return l.b.getDoubleTy();
+    case ElementType::f8e4m3:
+    case ElementType::f8e5m2:   // their bits
     case ElementType::i8:
     case ElementType::i16:
     case ElementType::i32:
@@ -60,6 +62,13 @@ llvm::Type* element_type(Lowering& l, ElementType element) {
     case ElementType::u64: return l.b.getIntNTy(bit_width(element));
   }
   return nullptr;
+}
+
+llvm::Constant* float_constant(Lowering& l, ElementType element, double value) {
+  llvm::Type* type = element_type(l, element);
+  if (element == ElementType::f8e4m3) return llvm::ConstantInt::get(type, f8e4m3(static_cast<float>(value)).bits);
+  if (element == ElementType::f8e5m2) return llvm::ConstantInt::get(type, f8e5m2(static_cast<float>(value)).bits);
+  return llvm::ConstantFP::get(type, value);
 }
 
 llvm::Type* register_type(Lowering& l, const ir::Type& type) {

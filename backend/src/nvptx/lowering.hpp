@@ -116,6 +116,8 @@ class HoistedTo {
 
 // ---- types and layouts
 llvm::Type* element_type(Lowering& l, ElementType element);
+/// A number of a float type, in a register.
+llvm::Constant* float_constant(Lowering& l, ElementType element, double value);
 /// One register of a value of this type.
 llvm::Type* register_type(Lowering& l, const ir::Type& type);
 /// The value's layout; a scalar's has one register in every thread.

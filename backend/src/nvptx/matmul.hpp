@@ -1,5 +1,6 @@
 // The matrix instructions of mma.sync and the layouts that a dot with one of them needs.
 #pragma once
+#include <string>
 #include <string_view>
 
 #include <flextile/backend/target.hpp>
@@ -17,9 +18,14 @@ struct MatrixInstruction {
 };
 
 /// The instruction that a dot's attribute names; name "fma" stands for scalar multiply-adds.
-MatrixInstruction instruction_of(const ir::Operation& dot);
+MatrixInstruction instruction_of(const ir::Function& function, const ir::Operation& dot);
 /// Hopper's products of warpgroups: sm_90a alone.
 bool has_wgmma(const Target& target);
+/// Products of 16-bit types are wgmma all or none, and so are the others: two instructions would hold their rows in different threads.
+enum class ProductWidth { half, other };
+ProductWidth product_width(const ir::Function& function, const ir::Operation& dot);
+/// Why the function's products of this width cannot be wgmma, wherever their operands come to lie; empty where they can.
+std::string wgmma_obstacle(const ir::Function& function, ProductWidth width);
 /// A constant 0.
 bool is_zero(const ir::Function& function, ir::Value value);
 /// What select_matmul picks for a dot.

@@ -236,7 +236,7 @@ void lower_view_load(Lowering& l, const ir::Operation& operation) {
   const int count = register_count(layout_of(l, result));
   const double fill = operation.attributes.number(AttributeName::other);
   llvm::Type* type = element_type(l, element);
-  llvm::Value* other = is_float(element) ? llvm::ConstantFP::get(type, fill) : llvm::ConstantInt::get(type, static_cast<std::int64_t>(fill), true, true);
+  llvm::Value* other = is_float(element) ? float_constant(l, element, fill) : llvm::ConstantInt::get(type, static_cast<std::int64_t>(fill), true, true);
   ViewWindow window(l, operation, result, 1);
   auto load_all = [&](int run, bool bounded) {
     window.forget();

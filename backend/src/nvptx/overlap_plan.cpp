@@ -36,6 +36,7 @@ bool OverlapPlan::plan(OperationId loop_id) {
     const Operation& operation = f_.operation(id);
     if (operation.opcode != Opcode::dot) continue;
     if (operation.attributes.string(AttributeName::instruction) != "wgmma") return false;
+    if (bit_width(f_.type(operation.operands[0]).element) != 16) return false;   // other elements change threads between sums and operands
     dots.push_back(id);
   }
   const Operation* step = f_.defining(loop.operands[2]);

@@ -53,7 +53,7 @@ class Pipeline : TileCopies {
   bool feeds_scalar_dot(Value value) const {
     for (OperationId id : users(value)) {
       const Operation& user = f_.operation(id);
-      if (user.opcode == Opcode::dot ? instruction_of(user).name == "fma" : feeds_scalar_dot(user.results[0])) return true;
+      if (user.opcode == Opcode::dot ? instruction_of(f_, user).name == "fma" : feeds_scalar_dot(user.results[0])) return true;
     }
     return false;
   }

@@ -1,6 +1,7 @@
+#include <utility>
+
 #include <flextile/ir/error.hpp>
 
-#include "nvptx/fragments.hpp"
 #include "nvptx/matmul.hpp"
 #include "nvptx/nvptx.hpp"
 
@@ -11,14 +12,17 @@ constexpr MatrixInstruction instructions[] = {
     {"fma", 1, 1},
     {"mma.m16n8k16", 16, 2},        // bf16, f16
     {"mma.m16n8k8.tf32", 8, 1},
-    {"mma.m16n8k32", 32, 4},        // i8, u8
-    {"wgmma", 16, 2},               // bf16, f16 from shared memory
+    {"mma.m16n8k32", 32, 4},        // i8, u8, f8e4m3, f8e5m2
 };
 
 }  // namespace
 
-MatrixInstruction instruction_of(const ir::Operation& dot) {
+MatrixInstruction instruction_of(const ir::Function& function, const ir::Operation& dot) {
   const std::string_view name = dot.attributes.string(ir::AttributeName::instruction);
+  if (name == "wgmma") {   // of any type: 32 bytes of K
+    const int bytes = byte_size(function.type(dot.operands[0]).element);
+    return {"wgmma", 32 / bytes, 4 / bytes};
+  }
   for (const MatrixInstruction& instruction : instructions) {
     if (instruction.name == name) return instruction;
   }
@@ -42,6 +46,8 @@ MatrixInstruction pick_instruction(const ir::Function& function, const ir::Opera
     case ElementType::bf16:
     case ElementType::f16: return fits(instructions[1]);
     case ElementType::f32: return dot.attributes.string(ir::AttributeName::precision) == "ieee" ? instructions[0] : fits(instructions[2]);
+    case ElementType::f8e4m3:
+    case ElementType::f8e5m2:
     case ElementType::i8:
     case ElementType::u8: return fits(instructions[3]);
     case ElementType::i1:
@@ -68,7 +74,7 @@ DotLayouts dot_layouts(const ir::Function& function, const ir::Operation& dot, b
   const ir::Type& left = function.type(dot.operands[0]);
   const ir::Type& accumulator = function.type(dot.operands[2]);
   const int m = accumulator.extents[0], n = accumulator.extents[1], k = left.extents[1];
-  const MatrixInstruction instruction = instruction_of(dot);
+  const MatrixInstruction instruction = instruction_of(function, dot);
   if (instruction.name == "fma") {
     return {blocked_layout({m, k}, function.num_warps, 1), blocked_layout({k, n}, function.num_warps, 1),
             blocked_layout({m, n}, function.num_warps, 4), {}};
@@ -82,50 +88,31 @@ DotLayouts dot_layouts(const ir::Function& function, const ir::Operation& dot, b
 
 namespace {
 
-/// Whether the value is computed in the block where `user` stands, or carried into it.
-bool changes_with(const ir::Function& function, ir::Value value, const ir::Operation& user) {
-  return function.definition(value).block == function.definition(user.results[0]).block;
-}
-
-/// wgmma reads B from swizzled panels of shared memory, and A from there with K last, or from registers. Operands in registers
-/// must be of the same iteration: ptxas (13.0) moves its copies of invariant ones in front of the loop and then gives their
-/// registers to others.
-bool fits_wgmma(const ir::Function& function, const ir::Operation& dot) {
-  const ir::Type& left = function.type(dot.operands[0]);
-  const ir::Type& accumulator = function.type(dot.operands[2]);
-  if (instruction_of(dot).name != "mma.m16n8k16" || function.num_warps % 4 != 0 || accumulator.extents[0] % (16 * function.num_warps) != 0) return false;
-  if (accumulator.extents[1] > 256 || left.extents[1] % 16 != 0) return false;
-  auto in_panels = [&](const FragmentSource& source) {
-    const ir::Operation& buffer = *function.defining(source.load->operands[0]);
-    const ir::Type& type = function.type(buffer.results[0]);
-    return buffer.attributes.integer(ir::AttributeName::swizzle) == 128 && type.rank == 2 && type.extents[1] * 2 % 128 == 0 && type.extents[0] % 8 == 0;
-  };
-  const FragmentSource a = fragment_source(function, dot, 0), b = fragment_source(function, dot, 1);
-  const bool good_left = a.load ? !a.transposed && in_panels(a) : changes_with(function, dot.operands[0], dot);
-  return b.load && in_panels(b) && good_left && (is_zero(function, dot.operands[2]) || changes_with(function, dot.operands[2], dot));
+/// Instructions for 8-bit floats came with sm_89. Elsewhere, and where the shape fits none, they multiply as f16, which holds every
+/// number of theirs.
+void widen_float8(ir::Function& function, const Target& target) {
+  for (std::uint32_t block = 0; block < function.block_count(); ++block) {
+    std::vector<ir::OperationId> order;
+    for (ir::OperationId id : std::exchange(function.block({block}).operations, {})) {
+      const ir::Operation dot = function.operation(id);
+      const bool narrow = dot.opcode == ir::Opcode::dot && is_float8(function.type(dot.operands[0]).element);
+      for (std::size_t i = 0; narrow && i < 2 && (target.sm < 89 || pick_instruction(function, dot).name == "fma"); ++i) {
+        const ir::OperationId cast = function.append({block}, {ir::Opcode::cast, {dot.operands[i]}, {}, {}, {}, dot.location}, {function.type(dot.operands[i]).with_element(ElementType::f16)});
+        function.block({block}).operations.pop_back();
+        function.operation(id).operands[i] = function.operation(cast).results[0];
+        order.push_back(cast);
+      }
+      order.push_back(id);
+    }
+    function.block({block}).operations = std::move(order);
+  }
 }
 
 }  // namespace
 
-/// All products of 16-bit types or none: two instructions would hold their rows in different threads.
-ir::Function select_wgmma(const ir::Function& function, const Target& target) {
-  if (!has_wgmma(target)) return function;
-  std::vector<ir::OperationId> dots;
-  for (std::uint32_t block = 0; block < function.block_count(); ++block) {
-    for (ir::OperationId id : function.block({block}).operations) {
-      const ir::Operation& operation = function.operation(id);
-      if (operation.opcode != ir::Opcode::dot || bit_width(function.type(operation.operands[0]).element) != 16) continue;
-      if (!fits_wgmma(function, operation)) return function;
-      dots.push_back(id);
-    }
-  }
+ir::Function select_matmul(const ir::Function& function, const Target& target) {
   ir::Function result = function;
-  for (ir::OperationId id : dots) result.operation(id).attributes.set(ir::AttributeName::instruction, std::string("wgmma"));
-  return result;
-}
-
-ir::Function select_matmul(const ir::Function& function, const Target&) {
-  ir::Function result = function;
+  widen_float8(result, target);
   for (std::uint32_t i = 0; i < result.operation_count(); ++i) {
     ir::Operation& operation = result.operation({i});
     if (operation.opcode != ir::Opcode::dot) continue;

@@ -19,7 +19,7 @@ llvm::Constant* constant(Lowering& l, const ir::Operation& operation) {
   const ElementType element = l.type(operation.results[0]).element;
   llvm::Type* type = element_type(l, element);
   const ir::AttributeValue* value = operation.attributes.find(AttributeName::value);
-  if (is_float(element)) return llvm::ConstantFP::get(type, operation.attributes.number(AttributeName::value));
+  if (is_float(element)) return float_constant(l, element, operation.attributes.number(AttributeName::value));
   if (value && std::holds_alternative<double>(*value)) return llvm::ConstantInt::get(type, static_cast<std::int64_t>(std::get<double>(*value)), true);
   const std::int64_t number = operation.attributes.integer(AttributeName::value);
   return llvm::ConstantInt::get(type, element == ElementType::i1 ? number != 0 : number, true, true);

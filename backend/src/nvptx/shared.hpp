@@ -5,7 +5,9 @@
 
 namespace flextile::backend {
 
-inline constexpr int panel_columns = 64;   // of 16-bit numbers: 128 bytes, what the copy engine swizzles at most
+inline constexpr int panel_row = 128;   // bytes: what the copy engine swizzles at most
+/// Columns of a panel.
+constexpr int panel_columns(ElementType element) { return panel_row / byte_size(element); }
 
 /// A stage of a buffer: rows of `pitch` bytes. With a swizzle, 16-byte chunk c of row r lies at chunk c ^ key(r) of its
 /// row, so that the eight rows that ldmatrix reads at once lie in different banks. key(r) = r / divisor % group.

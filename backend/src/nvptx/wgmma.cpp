@@ -2,12 +2,16 @@
 // a product_wait.
 //
 // Operands in shared memory are named by descriptors of their swizzled panels (SharedShape):
-//   K is the last axis:      8 rows of 128 bytes are a group, groups follow at 1,024 bytes; 16 elements of K are 32 bytes on
-//   K is the first axis:     (B only) the panel's 64 columns are read transposed; 16 elements of K are 2,048 bytes on, the
-//                            next 64 columns lie one panel further
+//   K is the last axis:      8 rows of 128 bytes are a group, groups follow at 1,024 bytes; a step of K is 32 bytes on
+//   K is the first axis:     (B of 16-bit elements only) the panel's 64 columns are read transposed; a step of 16 elements of K is
+//                            2,048 bytes on, the next 64 columns lie one panel further
+//
+// A step of K is 8 f32 (as tf32), 16 elements of 16 bits, 32 of 8 bits; sums are f32, or i32 of integers.
 #include <algorithm>
 
 #include "nvptx/wgmma.hpp"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include "nvptx/matmul.hpp"
 #include "nvptx/shared.hpp"
@@ -27,7 +31,7 @@ struct Descriptor {
   int panel_units = 0;     // 16-byte units from panel to panel
   bool transposed = false;
 
-  /// Units from the first K step of 16 elements to step `k`.
+  /// Units from the first K step to step `k`.
   int at(int k) const { return transposed ? 128 * k : k / 4 * panel_units + k % 4 * 2; }
 };
 
@@ -50,15 +54,35 @@ Descriptor descriptor(Lowering& l, const FragmentSource& source, int rows, int f
   return result;
 }
 
-/// Four words per K step: rows g and g + 8 of K 0..7, then of K 8..15.
-Registers packed_words(Lowering& l, const Registers& elements) {
+/// Four words per K step: rows g and g + 8 of its first half, then of its second half. `packed` elements are a word; f32 is rounded.
+Registers packed_words(Lowering& l, const Registers& elements, int packed) {
   Registers words;
-  for (std::size_t i = 0; i < elements.size(); i += 2) {
-    llvm::Value* pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(elements[i]->getType(), 2));
-    for (std::uint64_t k : {0, 1}) pair = l.b.CreateInsertElement(pair, elements[i + k], k);
-    words.push_back(l.b.CreateBitCast(pair, l.b.getInt32Ty()));
+  for (std::size_t i = 0; i < elements.size(); i += static_cast<std::size_t>(packed)) {
+    if (packed == 1) {
+      words.push_back(call(l, llvm::Intrinsic::nvvm_f2tf32_rna, {elements[i]}));
+      continue;
+    }
+    llvm::Value* word = llvm::PoisonValue::get(llvm::FixedVectorType::get(elements[i]->getType(), static_cast<unsigned>(packed)));
+    for (int k = 0; k < packed; ++k) word = l.b.CreateInsertElement(word, elements[i + static_cast<std::size_t>(k)], static_cast<std::uint64_t>(k));
+    words.push_back(l.b.CreateBitCast(word, l.b.getInt32Ty()));
   }
   return words;
+}
+
+/// "m64n128k16.f32.bf16.bf16": shape, type of the sums, types of the operands.
+std::string kind_of(const ir::Type& sums, ElementType element, int step) {
+  std::string type(name(element));
+  if (element == ElementType::f32) type = "tf32";
+  else if (element == ElementType::i8) type = "s8";
+  else if (is_float8(element)) type = element == ElementType::f8e4m3 ? "e4m3" : "e5m2";
+  return "m64n" + std::to_string(sums.extents[1]) + "k" + std::to_string(step) + (is_float(sums.element) ? ".f32." : ".s32.") + type + "." + type;
+}
+
+/// Behind scale-d: factors of 1 for floats, then which 16-bit operands in shared memory are read transposed.
+std::string modifiers(ElementType element, bool left_in_shared, bool right_transposed) {
+  if (!is_float(element)) return "";
+  if (bit_width(element) != 16) return ", 1, 1";
+  return std::string(", 1, 1, ") + (left_in_shared ? "0, " : "") + (right_transposed ? "1" : "0");
 }
 
 std::string list(int first, int count) {
@@ -80,18 +104,20 @@ bool uses_wgmma(const ir::Function& function) {
 void lower_wgmma(Lowering& l, const ir::Operation& operation) {
   const ir::Type& type = l.type(operation.results[0]);
   const ir::Type& left_type = l.type(operation.operands[0]);
-  const int columns = type.extents[1], steps = left_type.extents[1] / 16, blocks = type.extents[0] / (16 * l.f.num_warps);
+  const MatrixInstruction instruction = instruction_of(l.f, operation);
+  const int columns = type.extents[1], steps = left_type.extents[1] / instruction.k, blocks = type.extents[0] / (16 * l.f.num_warps);
   const FragmentSource left = fragment_source(l.f, operation, 0), right = fragment_source(l.f, operation, 1);
   const Descriptor b = descriptor(l, right, 0, 0);
-  const Registers words = left.load ? Registers{} : packed_words(l, l.of(operation.operands[0]));
-  const std::string kind(name(left_type.element));
+  const Registers words = left.load ? Registers{} : packed_words(l, l.of(operation.operands[0]), instruction.packed);
+  llvm::Type* unit = register_type(l, type);
+  const std::string sum_output = unit->isFloatTy() ? "=f," : "=r,";
   Registers sums = l.of(operation.operands[2]);
   const int count = columns / 2;
   const bool fresh = is_zero(l.f, operation.operands[2]);     // then the first step ignores what is in the registers
   for (int block = 0; block < blocks; ++block) {
     Registers arguments;
     std::string constraints;
-    for (int i = 0; i < count; ++i) constraints += "=f,";
+    for (int i = 0; i < count; ++i) constraints += sum_output;
     int next = count;                                          // number of the operand that comes next
     if (!fresh) {
       arguments.assign(sums.begin() + block * count, sums.begin() + (block + 1) * count);
@@ -122,12 +148,12 @@ void lower_wgmma(Lowering& l, const ir::Operation& operation) {
         source = list(first_a + 4 * k, 4);
       }
       text += "\tadd.u32 %b_low, $" + std::to_string(next) + ", " + std::to_string(b.at(k)) + ";\n\tmov.b64 %b_at, {%b_low, " + upper_word + "};\n";
-      text += "\twgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + kind + "." + kind + " " + list(0, count) + ", " + source +
-              ", %b_at, " + (fresh && k == 0 ? "0" : "1") + ", 1, 1, " + (left.load ? "0, " : "") + (b.transposed ? "1" : "0") + ";\n";
+      text += "\twgmma.mma_async.sync.aligned." + kind_of(type, left_type.element, instruction.k) + " " + list(0, count) + ", " + source + ", %b_at, " +
+              (fresh && k == 0 ? "0" : "1") + modifiers(left_type.element, left.load != nullptr, b.transposed) + ";\n";
     }
     text += "\twgmma.commit_group.sync.aligned;\n";
     text += operation.attributes.integer(AttributeName::async) ? "\t}" : "\twgmma.wait_group.sync.aligned 0;\n\t}";
-    auto* result = llvm::StructType::get(l.b.getContext(), std::vector<llvm::Type*>(count, l.b.getFloatTy()));
+    auto* result = llvm::StructType::get(l.b.getContext(), std::vector<llvm::Type*>(count, unit));
     llvm::Value* product = assembly(l, result, text, constraints, arguments, true);
     for (int i = 0; i < count; ++i) sums[block * count + i] = l.b.CreateExtractValue(product, static_cast<unsigned>(i));
   }
@@ -170,9 +196,11 @@ void lower_product_wait(Lowering& l, const ir::Operation& operation) {
   }
   const Registers& sums = l.of(operation.operands[0]);
   std::string constraints;
-  for (std::size_t i = 0; i < sums.size(); ++i) constraints += i ? ",=f" : "=f";
+  llvm::Type* unit = register_type(l, l.type(operation.results[0]));
+  const std::string output = unit->isFloatTy() ? "=f" : "=r";
+  for (std::size_t i = 0; i < sums.size(); ++i) constraints += i ? "," + output : output;
   for (std::size_t i = 0; i < sums.size(); ++i) constraints += "," + std::to_string(i);
-  auto* result = llvm::StructType::get(l.b.getContext(), std::vector<llvm::Type*>(sums.size(), l.b.getFloatTy()));
+  auto* result = llvm::StructType::get(l.b.getContext(), std::vector<llvm::Type*>(sums.size(), unit));
   const std::int64_t blocks = l.type(operation.results[0]).extents[0] / (16 * l.f.num_warps);   // a dot is so many batches
   const std::string pending = std::to_string(wanted * blocks);
   llvm::Value* done = assembly(l, result, "wgmma.wait_group.sync.aligned " + pending + ";", constraints, sums, true);

@@ -19,6 +19,8 @@ Element integer(ElementType type, std::uint64_t value) {
 /// `value` rounded to `type`; arithmetic in double on operands of f32 and narrower rounds as if done once.
 Element real(ElementType type, double value) {
   switch (type) {
+    case ElementType::f8e4m3: return {type, 0, static_cast<float>(f8e4m3(static_cast<float>(value)))};
+    case ElementType::f8e5m2: return {type, 0, static_cast<float>(f8e5m2(static_cast<float>(value)))};
     case ElementType::f16: return {type, 0, static_cast<float>(f16(static_cast<float>(value)))};
     case ElementType::bf16: return {type, 0, static_cast<float>(bf16(static_cast<float>(value)))};
     case ElementType::f32: return {type, 0, static_cast<float>(value)};
@@ -171,7 +173,7 @@ bool holds_every(ElementType to, ElementType from) {
   if (to == from || from == ElementType::i1) return true;
   if (to == ElementType::i1) return false;
   if (is_float(to)) {
-    const int precision = to == ElementType::f64 ? 53 : to == ElementType::f32 ? 24 : to == ElementType::f16 ? 11 : 8;
+    const int precision = to == ElementType::f64 ? 53 : to == ElementType::f32 ? 24 : to == ElementType::f16 ? 11 : to == ElementType::bf16 ? 8 : to == ElementType::f8e4m3 ? 4 : 3;
     if (!is_float(from)) return bit_width(from) - (is_unsigned(from) ? 0 : 1) <= precision && !(to == ElementType::f16 && bit_width(from) > 8);
     return bit_width(to) > bit_width(from);
   }

@@ -1,4 +1,5 @@
-// Conversions of the 16-bit float types, by their bits so that every host gives the same answer.
+// Conversions of the 8- and 16-bit float types, by their bits so that every host gives the same answer.
+#include <algorithm>
 #include <bit>
 #include <flextile/ir/element_type.hpp>
 
@@ -11,6 +12,22 @@ std::uint32_t shift_right_rounded(std::uint32_t value, int count) {
   std::uint32_t rest = value & ((1u << count) - 1);
   std::uint32_t half = 1u << (count - 1);
   return kept + ((rest > half || (rest == half && (kept & 1))) ? 1u : 0u);
+}
+
+// Sign, exponent with the bias, and so many bits of mantissa; no more than `most`, which is a number of the format.
+std::uint8_t float8_bits(float value, int bias, int mantissa, float most) {
+  const std::uint32_t word = std::bit_cast<std::uint32_t>(value), sign = word >> 24 & 0x80u;
+  std::uint32_t magnitude = word & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7f;  // NaN
+  magnitude = std::min(magnitude, std::bit_cast<std::uint32_t>(most));
+  const int exponent = static_cast<int>(magnitude >> 23), least = 128 - bias, cut = 23 - mantissa;
+  std::uint32_t result = 0;
+  if (exponent >= least) {
+    result = shift_right_rounded(magnitude - (static_cast<std::uint32_t>(least - 1) << 23), cut);  // a carry runs into the exponent
+  } else if (cut + least - exponent < 32) {
+    result = shift_right_rounded((magnitude & 0x7fffffu) | 0x800000u, cut + least - exponent);  // denormal
+  }
+  return static_cast<std::uint8_t>(sign | result);
 }
 
 }  // namespace
@@ -51,6 +68,23 @@ bf16::bf16(float value) {
   std::uint32_t word = std::bit_cast<std::uint32_t>(value);
   bool nan = (word & 0x7fffffffu) > 0x7f800000u;
   bits = static_cast<std::uint16_t>(nan ? (word >> 16) | 0x40u : shift_right_rounded(word, 16));
+}
+
+f8e4m3::f8e4m3(float value) : bits(float8_bits(value, 7, 3, 448)) {}
+
+f8e4m3::operator float() const {
+  const std::uint32_t sign = (bits & 0x80u) << 24, exponent = bits >> 3 & 15u, fraction = bits & 7u;
+  if ((bits & 0x7fu) == 0x7fu) return std::bit_cast<float>(sign | 0x7fe00000u);
+  if (exponent == 0) return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-9f));
+  return std::bit_cast<float>(sign | (exponent + 120) << 23 | fraction << 20);
+}
+
+f8e5m2::f8e5m2(float value) : bits(float8_bits(value, 15, 2, 57344)) {}
+
+f8e5m2::operator float() const {
+  f16 same;
+  same.bits = static_cast<std::uint16_t>(bits << 8);
+  return same;
 }
 
 bf16::operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }

@@ -199,9 +199,9 @@ std::string rule_violation(const Function& function, const Operation& operation)
 bool contains(ElementClass set, ElementType element) {
   switch (set) {
     case ElementClass::numbers:
-      return element != ElementType::i1;
+      return element != ElementType::i1 && !is_float8(element);
     case ElementClass::floats:
-      return is_float(element);
+      return is_float(element) && !is_float8(element);
     case ElementClass::integers:
       return is_integer(element);
     case ElementClass::bits:

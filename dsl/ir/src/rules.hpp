@@ -28,6 +28,8 @@ struct Rule {
 
 enum class ElementClass { numbers, floats, integers, bits, all };
 bool contains(ElementClass set, ElementType element);
+/// What 8-bit floats are not for.
+inline constexpr std::string_view float8_sentence = "f8e4m3 and f8e5m2 are for memory, casts and dot; cast it to f16 or f32 to compute";
 /// "f32", "integers or i1", ... for sentences.
 std::string_view describe(ElementClass set);
 

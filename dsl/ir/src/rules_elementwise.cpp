@@ -28,6 +28,7 @@ std::string mismatch(const Rule& rule, std::string_view first, const Type& a, st
 
 std::string not_a_number(const Rule& rule, std::string_view role, const Type& type, ElementClass allowed) {
   if (!type.is_number()) return rule.broken(role, " is ", type, ": must be a number or a tile of numbers");
+  if (is_float8(type.element) && allowed != ElementClass::all) return rule.broken(role, " is ", type, ": ", float8_sentence);
   if (!contains(allowed, type.element)) return rule.broken(role, " is ", type, ": elements must be ", describe(allowed));
   return "";
 }
@@ -120,6 +121,7 @@ std::string comparison_rule(const Rule& rule) {
   const Type &left = rule.operand(0), &right = rule.operand(1);
   for (const Type* side : {&left, &right}) {
     if (!side->has_shape()) return rule.broken(side == &left ? "left" : "right", " is ", *side, ": must be a number, a pointer or a tile");
+    if (side->is_number() && is_float8(side->element)) return rule.broken(side == &left ? "left" : "right", " is ", *side, ": ", float8_sentence);
   }
   if (std::string wrong = mismatch(rule, "left", left, "right", right); !wrong.empty()) return wrong;
   return wrong_result(rule, Type::tile(ElementType::i1, left.shape()));

@@ -198,7 +198,7 @@ std::string atomic_rule(const Rule& rule) {
   std::string_view kind = rule.string(AttributeName::kind);
   bool integer = is_integer(pointer.element) && is_wide(pointer.element);
   if (kind == "add") {
-    if (!integer && !is_float(pointer.element))
+    if (!integer && (!is_float(pointer.element) || is_float8(pointer.element)))
       return rule.broken("pointer is ", pointer, ": kind add takes i32, i64, u32, u64, f16, bf16, f32 and f64");
   } else if (kind == "max" || kind == "min" || kind == "and" || kind == "or" || kind == "xor") {
     if (!integer) return rule.broken("pointer is ", pointer, ": kind ", kind, " takes i32, i64, u32 and u64");

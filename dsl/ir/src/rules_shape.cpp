@@ -13,7 +13,7 @@ std::string wrong_result(const Rule& rule, const Type& expected) {
 }
 
 bool is_dot_combination(ElementType element, ElementType accumulator) {
-  bool small_float = element == ElementType::f16 || element == ElementType::bf16 || element == ElementType::f32;
+  bool small_float = element == ElementType::f16 || element == ElementType::bf16 || element == ElementType::f32 || is_float8(element);
   if (small_float) return accumulator == ElementType::f32;
   if (element == ElementType::f64) return accumulator == ElementType::f64;
   return (element == ElementType::i8 || element == ElementType::u8) && accumulator == ElementType::i32;
@@ -121,7 +121,7 @@ std::string dot_rule(const Rule& rule) {
   if (!accumulator.is_number() || accumulator.shape() != shape)
     return rule.broken(with_accumulator, "the accumulator's shape must be ", shape);
   if (!is_dot_combination(left.element, accumulator.element)) {
-    return rule.broken(with_accumulator, "f16, bf16 and f32 accumulate in f32, f64 in f64, i8 and u8 in i32; no other element types");
+    return rule.broken(with_accumulator, "f8e4m3, f8e5m2, f16, bf16 and f32 accumulate in f32, f64 in f64, i8 and u8 in i32; no other element types");
   }
   std::string_view precision = rule.string(AttributeName::precision);
   if (rule.operation.attributes.has(AttributeName::precision) && precision != "tf32" && precision != "ieee") {
@@ -157,6 +157,7 @@ std::string reduce_rule(const Rule& rule) {
   if (kind == "custom") return custom_reduce_rule(rule);
   if (rule.operands() != 1) return rule.broken("kind ", kind, " takes one tile, got ", rule.operands());
   if (!rule.operation.blocks.empty()) return rule.broken("only kind custom has a block");
+  if (is_float8(first.element)) return rule.broken("operand is ", first, ": ", float8_sentence);
   if (!is_reduction(kind, first.element)) {
     bool bits = kind == "and" || kind == "or" || kind == "xor";
     return rule.broken("operand is ", first, ": kind ", kind, " needs elements that are ",

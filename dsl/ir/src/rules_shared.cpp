@@ -144,6 +144,11 @@ std::string bulk_copy_rule(const Rule& rule) {
   if (rule.operands() < 3) return rule.broken("takes a buffer, a turn, a view and its offsets; got ", rule.operands(), " operands");
   if (std::string wrong = wrong_ring_and_turn(rule); !wrong.empty()) return wrong;
   if (!rule.operand(2).is_view()) return rule.broken("view is ", rule.operand(2), ": must be a tensor view");
+  if (rule.operation.attributes.has(AttributeName::precision)) {
+    const std::string_view precision = rule.string(AttributeName::precision);
+    if (precision != "tf32") return rule.broken("precision is \"", precision, "\": must be \"tf32\"");
+    if (rule.operand(0).element != ElementType::f32) return rule.broken("buffer is ", rule.operand(0), ": f32 alone is rounded to tf32");
+  }
   return wrong_copy(rule, rule.operands() - 3);
 }
 

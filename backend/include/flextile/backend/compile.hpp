@@ -44,6 +44,7 @@ struct TensorMap {
   std::vector<std::int32_t> box;      // extents of a box, one per axis of the view, each at most 256
   std::int32_t swizzle = 128;         // of the box in shared memory: bytes; the box's rows are as long
   bool writes = false;                // boxes are stored, not fetched
+  bool tf32 = false;                  // the copy engine rounds f32 elements to tf32: 10 bits of mantissa, to nearest even
   bool operator==(const TensorMap&) const = default;
 };
 

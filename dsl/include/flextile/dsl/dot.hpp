@@ -7,7 +7,8 @@ namespace flextile {
 /// How f32 operands multiply: tf32 rounds them to 10 bits for the tensor cores, ieee does not.
 enum class Precision { tf32, ieee };
 
-/// f16, bf16 and f32 accumulate in f32, f64 in f64, i8 and u8 in i32.
+/// Floats of 8, 16 and 32 bits accumulate in f32, f64 in f64, i8 and u8 in i32. Hopper's sums of f8e4m3 and f8e5m2 keep fewer bits
+/// than f32 while one instruction's products are added up.
 constexpr ElementType accumulator_element(ElementType element) {
   if (element == ElementType::f64) return ElementType::f64;
   return is_float(element) ? ElementType::f32 : ElementType::i32;

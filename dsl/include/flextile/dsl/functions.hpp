@@ -221,8 +221,8 @@ template <class T, class A>
 requires ModNode<A> && Element<T>
 auto cast(const A& x) {
   constexpr int code = element_code<T>;
-  constexpr bool half = code == element_code<f16> || code == element_code<bf16>;
-  static_assert(!half, "[cast] a mod computes in f32: it has no f16 or bf16 values");
+  constexpr bool half = code == element_code<f16> || code == element_code<bf16> || code == element_code<f8e4m3> || code == element_code<f8e5m2>;
+  static_assert(!half, "[cast] a mod computes in f32: it has no f16, bf16 or 8-bit floats");
   return CastNode < half ? element_code<f32> : code, A > (x);
 }
 template <class T, class A>

@@ -17,11 +17,11 @@ template <class I>
 concept ModIndex = ModNode<I> || std::is_integral_v<std::remove_cvref_t<I>>;
 
 /// tensor[i], tensor(i, j, ...): always a lazy node, also where all indices are plain numbers, so that no value is baked
-/// by accident. f16 and bf16 elements are f32 in a mod. Further [k] add indices; there must be one per axis.
+/// by accident. Floats of 8 and 16 bits are f32 in a mod. Further [k] add indices; there must be one per axis.
 template <class T, class... Indices>
 struct CaptureNode : ModValue<CaptureNode<T, Indices...>> {
   static constexpr int memory_code = element_code<T>;
-  static constexpr bool half = memory_code == element_code<f16> || memory_code == element_code<bf16>;
+  static constexpr bool half = memory_code == element_code<f16> || memory_code == element_code<bf16> || memory_code == element_code<f8e4m3> || memory_code == element_code<f8e5m2>;
   static constexpr int mod_code = half ? element_code<f32> : memory_code;
   static constexpr bool closed = (... && Indices::closed);
   static_assert((... && rules::is_an_index<Indices::mod_code>()));

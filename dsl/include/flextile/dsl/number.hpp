@@ -6,9 +6,9 @@
 
 namespace flextile {
 
-/// Numbers of plain C++, bool and our half types among them.
+/// Numbers of plain C++, bool and our narrow floats among them.
 template <class T>
-concept PlainNumber = std::is_arithmetic_v<T> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+concept PlainNumber = std::is_arithmetic_v<T> || std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_same_v<T, f8e4m3> || std::is_same_v<T, f8e5m2>;
 
 template <class T>
 constexpr ElementType integer_element() {

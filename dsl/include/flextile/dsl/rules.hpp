@@ -34,11 +34,17 @@ consteval bool shapes_fit() {
 
 constexpr bool code_is_float(int code) { return code == floating_literal || (code >= 0 && is_float(static_cast<ElementType>(code))); }
 
+constexpr bool code_is_float8(int code) { return code >= 0 && is_float8(static_cast<ElementType>(code)); }
+/// The type that both operands are converted to has eight bits.
+constexpr bool computes_in_float8(int a, int b) { return code_is_float8(promote_codes(a, b)); }
+
 template <Opcode opcode, int A, int B>
 consteval bool elements_fit() {
   if constexpr (is_bit_operation(opcode) || is_shift(opcode)) {
     static_assert(!code_is_float(A) && !code_is_float(B),
                   "[bits] operands of & | ^ ~ << >> must be integers or i1; bitcast a floating-point tile first");
+  } else if constexpr (opcode != Opcode::select) {
+    static_assert(!computes_in_float8(A, B), "[operator] f8e4m3 and f8e5m2 are for memory, casts and dot; cast them to f16 or f32 to compute");
   }
   return true;
 }

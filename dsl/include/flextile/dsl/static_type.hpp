@@ -85,6 +85,14 @@ struct ElementOfCode<static_cast<int>(ElementType::u64)> {
   using type = u64;
 };
 template <>
+struct ElementOfCode<static_cast<int>(ElementType::f8e4m3)> {
+  using type = f8e4m3;
+};
+template <>
+struct ElementOfCode<static_cast<int>(ElementType::f8e5m2)> {
+  using type = f8e5m2;
+};
+template <>
 struct ElementOfCode<static_cast<int>(ElementType::f16)> {
   using type = f16;
 };

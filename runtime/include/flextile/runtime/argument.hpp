@@ -28,6 +28,8 @@ struct Argument {
   /// An absent tensor: accepted for pointer parameters, which are then null.
   Argument(std::nullptr_t) : kind(Kind::tensor), tensor(nullptr) {}
   Argument(f16 value) : kind(Kind::real), element(ElementType::f16), real(static_cast<float>(value)) {}
+  Argument(f8e4m3 value) : kind(Kind::real), element(ElementType::f8e4m3), real(static_cast<float>(value)) {}
+  Argument(f8e5m2 value) : kind(Kind::real), element(ElementType::f8e5m2), real(static_cast<float>(value)) {}
   Argument(bf16 value) : kind(Kind::real), element(ElementType::bf16), real(static_cast<float>(value)) {}
   template <class T>
     requires std::is_arithmetic_v<T>

@@ -14,7 +14,7 @@ TensorRef random_uniform(ElementType element, const Device& device, const Tensor
 TensorRef random_integers(ElementType element, const Device& device, const TensorShape& shape, std::int64_t lo, std::int64_t hi,
                           std::uint64_t seed = next_seed);
 
-/// Mean 0, standard deviation 1; f64, f32, f16 or bf16.
+/// Mean 0, standard deviation 1; any float type.
 template <Element T>
 Tensor<T> random_normal(const Device& device, const TensorShape& shape, std::uint64_t seed = next_seed) {
   return Tensor<T>(random_normal(element_type_of<T>, device, shape, seed));

@@ -33,29 +33,51 @@ struct bf16 {
   operator float() const;
 };
 
-enum class ElementType : std::uint8_t { i1, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64 };
+/// Eight bits with 4 of exponent and 3 of mantissa (OCP FP8 E4M3): numbers up to 448, no infinity, one NaN of each sign. From a float:
+/// rounded to nearest even; what is larger, infinities too, becomes 448 with its sign; NaN becomes 0x7f. Holds numbers for memory and
+/// matrix products; cast it to compute.
+struct f8e4m3 {
+  std::uint8_t bits = 0;
+  f8e4m3() = default;
+  f8e4m3(float value);
+  operator float() const;
+};
 
-constexpr int element_type_count = 13;
+/// Eight bits with 5 of exponent and 2 of mantissa (OCP FP8 E5M2): the upper half of an f16, with infinities and NaN. From a float: as
+/// f8e4m3, and what is larger becomes 57344.
+struct f8e5m2 {
+  std::uint8_t bits = 0;
+  f8e5m2() = default;
+  f8e5m2(float value);
+  operator float() const;
+};
+
+enum class ElementType : std::uint8_t { i1, i8, i16, i32, i64, u8, u16, u32, u64, f8e4m3, f8e5m2, f16, bf16, f32, f64 };
+
+constexpr int element_type_count = 15;
 
 constexpr std::string_view name(ElementType type) {
-  constexpr std::string_view names[] = {"i1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"};
+  constexpr std::string_view names[] = {"i1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"};
   return names[static_cast<int>(type)];
 }
 
 /// Width of the value in bits; i1 is 1. In memory an i1 takes one byte.
 constexpr int bit_width(ElementType type) {
-  constexpr int widths[] = {1, 8, 16, 32, 64, 8, 16, 32, 64, 16, 16, 32, 64};
+  constexpr int widths[] = {1, 8, 16, 32, 64, 8, 16, 32, 64, 8, 8, 16, 16, 32, 64};
   return widths[static_cast<int>(type)];
 }
 
 /// Size in memory.
 constexpr int byte_size(ElementType type) { return bit_width(type) < 8 ? 1 : bit_width(type) / 8; }
 
-constexpr bool is_float(ElementType type) { return type >= ElementType::f16; }
-constexpr bool is_integer(ElementType type) { return type != ElementType::i1 && type < ElementType::f16; }
+constexpr bool is_float(ElementType type) { return type >= ElementType::f8e4m3; }
+/// Eight bits: no operation computes in them, but casts and dots take them.
+constexpr bool is_float8(ElementType type) { return type == ElementType::f8e4m3 || type == ElementType::f8e5m2; }
+constexpr bool is_integer(ElementType type) { return type != ElementType::i1 && type < ElementType::f8e4m3; }
 constexpr bool is_unsigned(ElementType type) { return type == ElementType::i1 || (type >= ElementType::u8 && type <= ElementType::u64); }
 
-/// The element type of `a op b`: i1 < integers < floats by kind, then by width, then unsigned; f16 with bf16 gives f32.
+/// The element type of `a op b`: i1 < integers < floats by kind, then by width, then unsigned; two floats of one width, such as
+/// f16 and bf16, give f32.
 constexpr ElementType promote(ElementType a, ElementType b) {
   if (a == b) return a;
   if (is_float(a) != is_float(b)) return is_float(a) ? a : b;
@@ -74,6 +96,8 @@ template <> struct ElementTypeOf<u8> { static constexpr ElementType value = Elem
 template <> struct ElementTypeOf<u16> { static constexpr ElementType value = ElementType::u16; };
 template <> struct ElementTypeOf<u32> { static constexpr ElementType value = ElementType::u32; };
 template <> struct ElementTypeOf<u64> { static constexpr ElementType value = ElementType::u64; };
+template <> struct ElementTypeOf<f8e4m3> { static constexpr ElementType value = ElementType::f8e4m3; };
+template <> struct ElementTypeOf<f8e5m2> { static constexpr ElementType value = ElementType::f8e5m2; };
 template <> struct ElementTypeOf<f16> { static constexpr ElementType value = ElementType::f16; };
 template <> struct ElementTypeOf<bf16> { static constexpr ElementType value = ElementType::bf16; };
 template <> struct ElementTypeOf<f32> { static constexpr ElementType value = ElementType::f32; };
