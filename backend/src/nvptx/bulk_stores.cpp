@@ -11,8 +11,8 @@
 //   a ring's stage    whose tile has the same shape and is read by the products as their left operand alone, none of them behind the
 //                     store (attention's query). It is released when the copy engine has read the stage (bulk_wait), at the program's
 //                     end.
-//   own buffers       one or two of 64 columns, which the tile goes through piece by piece: each piece waits for the one that lay
-//                     there before.
+//   own buffers       where no ring has the shape: one or two of 64 columns, which the tile goes through piece by piece: each piece
+//                     waits for the one that lay there before.
 #include <algorithm>
 
 #include "nvptx/bulk_stores.hpp"

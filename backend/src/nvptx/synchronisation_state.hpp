@@ -8,8 +8,8 @@
 
 namespace flextile::backend {
 
-/// For whom it is over what a warpgroup's threads did to their rows: each of them by itself; also, of writes, for the copy engine, where
-/// a barrier follows; for all threads of the warpgroup, and the copy engine.
+/// Who may rely on what a warpgroup's threads did to their rows: each thread on its own part; fenced, of writes: the copy engine, once the
+/// warpgroup has met; all threads of the warpgroup and the copy engine.
 enum class Reach { thread, fenced, warpgroup };
 
 /// Bytes that an operation reads or writes: stage turn % stages of a buffer, or scratch space.
