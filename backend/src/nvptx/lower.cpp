@@ -10,6 +10,7 @@
 #include <flextile/ir/error.hpp>
 
 #include "llvm/machine.hpp"
+#include "nvptx/bound.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/nvptx.hpp"
 #include "nvptx/resident_programs.hpp"
@@ -169,9 +170,9 @@ std::vector<std::string> explain(const ir::Function& function) {
     for (ir::OperationId id : function.block({block}).operations) {
       const ir::Operation& operation = function.operation(id);
       if (operation.opcode == Opcode::dot) {
-        const std::string instruction(operation.attributes.string(ir::AttributeName::instruction));
+        const std::string instruction(operation.attributes.string(ir::AttributeName::instruction)), reason(operation.attributes.string(ir::AttributeName::schedule));
         say(operation.location, instruction == "fma" ? "[dot] scalar multiply-adds: no matrix instruction has these types, this precision and this shape (M a multiple of 16, N of 8)"
-                                                     : "[dot] " + instruction + (operation.attributes.integer(ir::AttributeName::async) ? ", while other work of the loop goes on" : ""));
+                                                     : "[dot] " + instruction + (operation.attributes.integer(ir::AttributeName::async) ? ", while other work of the loop goes on" : "") + (reason.empty() ? "" : "; " + reason));
       } else if (operation.opcode == Opcode::alloc_shared) {
         const ir::Type& type = function.type(operation.results[0]);
         if (operation.attributes.integer(ir::AttributeName::readers) != 0) continue;   // of scalars, for roles
@@ -326,6 +327,7 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   code.resident = is_resident(function);
   code.shared_memory = shared_memory_bytes(function);
   code.explanation = explain(function);
+  if (std::string bound = explain_bound(function, target); !bound.empty()) code.explanation.push_back(std::move(bound));
   return code;
 }
 

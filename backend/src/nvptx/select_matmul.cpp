@@ -1,3 +1,5 @@
+#include <string>
+
 #include <flextile/ir/error.hpp>
 
 #include "nvptx/fragments.hpp"
@@ -87,22 +89,32 @@ bool changes_with(const ir::Function& function, ir::Value value, const ir::Opera
   return function.definition(value).block == function.definition(user.results[0]).block;
 }
 
+std::string number(int value) { return std::to_string(value); }
+
 /// wgmma reads B from swizzled panels of shared memory, and A from there with K last, or from registers. Operands in registers
 /// must be of the same iteration: ptxas (13.0) moves its copies of invariant ones in front of the loop and then gives their
-/// registers to others.
-bool fits_wgmma(const ir::Function& function, const ir::Operation& dot) {
+/// registers to others. Returns why a product of 16-bit numbers cannot be one; "": it can.
+std::string reason_against_wgmma(const ir::Function& function, const ir::Operation& dot) {
   const ir::Type& left = function.type(dot.operands[0]);
   const ir::Type& accumulator = function.type(dot.operands[2]);
-  if (instruction_of(dot).name != "mma.m16n8k16" || function.num_warps % 4 != 0 || accumulator.extents[0] % (16 * function.num_warps) != 0) return false;
-  if (accumulator.extents[1] > 256 || left.extents[1] % 16 != 0) return false;
+  const int m = accumulator.extents[0], n = accumulator.extents[1], k = left.extents[1], rows = 16 * function.num_warps;
+  if (instruction_of(dot).name != "mma.m16n8k16") return "M must be a multiple of 16, N of 8 and K of 16";
+  if (function.num_warps % 4 != 0) return number(function.num_warps) + " warps are no whole warpgroups of 4";
+  if (m % rows != 0) return "M (" + number(m) + ") must be a multiple of 16 rows for each of " + number(function.num_warps) + " warps";
+  if (n > 256) return "N (" + number(n) + ") must be at most 256";
+  if (k % 16 != 0) return "K (" + number(k) + ") must be a multiple of 16";
   auto in_panels = [&](const FragmentSource& source) {
     const ir::Operation& buffer = *function.defining(source.load->operands[0]);
     const ir::Type& type = function.type(buffer.results[0]);
     return buffer.attributes.integer(ir::AttributeName::swizzle) == 128 && type.rank == 2 && type.extents[1] * 2 % 128 == 0 && type.extents[0] % 8 == 0;
   };
   const FragmentSource a = fragment_source(function, dot, 0), b = fragment_source(function, dot, 1);
-  const bool good_left = a.load ? !a.transposed && in_panels(a) : changes_with(function, dot.operands[0], dot);
-  return b.load && in_panels(b) && good_left && (is_zero(function, dot.operands[2]) || changes_with(function, dot.operands[2], dot));
+  if (!b.load || !in_panels(b)) return "its right operand is not fetched by the copy engine into panels of 64 columns";
+  if (a.load && a.transposed) return "its left operand lies transposed in shared memory";
+  if (a.load && !in_panels(a)) return "its left operand is not fetched by the copy engine into panels of 64 columns";
+  if (!a.load && !changes_with(function, dot.operands[0], dot)) return "its left operand is in registers and does not change in the loop";
+  if (!is_zero(function, dot.operands[2]) && !changes_with(function, dot.operands[2], dot)) return "its accumulator does not change in the loop";
+  return "";
 }
 
 }  // namespace
@@ -111,16 +123,23 @@ bool fits_wgmma(const ir::Function& function, const ir::Operation& dot) {
 ir::Function select_wgmma(const ir::Function& function, const Target& target) {
   if (!has_wgmma(target)) return function;
   std::vector<ir::OperationId> dots;
+  std::vector<std::string> reasons;
+  bool all = true;
   for (std::uint32_t block = 0; block < function.block_count(); ++block) {
     for (ir::OperationId id : function.block({block}).operations) {
       const ir::Operation& operation = function.operation(id);
       if (operation.opcode != ir::Opcode::dot || bit_width(function.type(operation.operands[0]).element) != 16) continue;
-      if (!fits_wgmma(function, operation)) return function;
       dots.push_back(id);
+      reasons.push_back(reason_against_wgmma(function, operation));
+      all = all && reasons.back().empty();
     }
   }
   ir::Function result = function;
-  for (ir::OperationId id : dots) result.operation(id).attributes.set(ir::AttributeName::instruction, std::string("wgmma"));
+  for (std::size_t i = 0; i < dots.size(); ++i) {
+    ir::Attributes& attributes = result.operation(dots[i]).attributes;
+    if (all) attributes.set(ir::AttributeName::instruction, std::string("wgmma"));
+    else attributes.set(ir::AttributeName::schedule, "not wgmma: " + (reasons[i].empty() ? "another product of 16-bit numbers in this kernel cannot be" : reasons[i]));
+  }
   return result;
 }
 

@@ -4,3 +4,4 @@
 #include <flextile/attention/catalogue.hpp>
 #include <flextile/attention/compile.hpp>
 #include <flextile/attention/flex_attention.hpp>
+#include <flextile/attention/tune_attention.hpp>
