@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <flextile/attention/compile.hpp>
+#include <flextile/attention/select_attention.hpp>
 #include <flextile/runtime/launch.hpp>
 
 #include "argument_checks.hpp"
@@ -109,9 +110,9 @@ std::int64_t last_blocks(const AttentionProblem& p, std::int64_t heads_at_once, 
   return heads_at_once * blocks * 2 < device.properties().multiprocessors * 3 ? blocks / 4 : blocks / 8;
 }
 
-}  // namespace
-
-AttendedRef launch_forward(const AttentionProblem& p, const AttentionOptions& options, const Device& device, const ForwardKernel& kernel, const KernelFamily& family) {
+/// Makes the outputs, and calls use(grid, arguments, how many) while they and the arguments live.
+template <class Use>
+AttendedRef with_arguments(const AttentionProblem& p, const Device& device, const ForwardKernel& kernel, Use&& use) {
   AttendedRef result;
   result.out = output_like(p.query, p.value_dim);
   const TensorShape rows = {p.batch, p.heads, p.q_len};
@@ -137,8 +138,21 @@ AttendedRef launch_forward(const AttentionProblem& p, const AttentionOptions& op
 
   if (blocks * p.heads > 0x7fffffff / p.batch)
     refuse("flex_attention", "batch " + text(p.batch) + ", " + text(p.heads) + " heads and " + text(blocks) + " blocks of rows make more than 2147483647 programs");
-  launch(options.stream ? *options.stream : device.stream(), family, Grid{blocks * p.heads * p.batch}, arguments.data(), arguments.size());
+  use(Grid{blocks * p.heads * p.batch}, arguments.data(), arguments.size());
   return result;
+}
+
+const ChosenKernel& chosen_kernel(const AttentionProblem& p, const AttentionOptions& options, const Device& device) {
+  const ForwardKernel wish = kernel_of(p, options, device.target());
+  return sets_schedule(options) ? untuned_kernel(wish) : choose_kernel(wish, p, device);
+}
+
+}  // namespace
+
+AttendedRef launch_forward(const AttentionProblem& p, const AttentionOptions& options, const Device& device, const ForwardKernel& kernel, const KernelFamily& family) {
+  return with_arguments(p, device, kernel, [&](const Grid& grid, const Argument* arguments, std::size_t count) {
+    launch(options.stream ? *options.stream : device.stream(), family, grid, arguments, count);
+  });
 }
 
 }  // namespace attention
@@ -149,16 +163,29 @@ AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef
   if (score && !score->fragment) score = nullptr;
   const AttentionProblem p = check_problem(query.handle(), key.handle(), value.handle(), score, mask, options);
   const Device device = query.device();
-  const ForwardKernel wish = kernel_of(p, options, device.target());
-  const ChosenKernel& chosen = sets_schedule(options) ? untuned_kernel(wish) : choose_kernel(wish, p, device);
+  const ChosenKernel& chosen = chosen_kernel(p, options, device);
   return launch_forward(p, options, device, chosen.kernel, *chosen.family);
+}
+
+LoadedKernel select_attention(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask,
+                              const AttentionOptions& options) {
+  using namespace attention;
+  if (score && !score->fragment) score = nullptr;
+  const AttentionProblem p = check_problem(query.handle(), key.handle(), value.handle(), score, mask, options);
+  const Device device = query.device();
+  const ChosenKernel& chosen = chosen_kernel(p, options, device);
+  LoadedKernel loaded;
+  with_arguments(p, device, chosen.kernel, [&](const Grid&, const Argument* arguments, std::size_t count) {
+    loaded = select(device, refer(*chosen.family), arguments, count);
+  });
+  return loaded;
 }
 
 namespace attention {
 namespace {
 
 /// The kernel that compile_flex_attention looks at.
-ForwardKernel kernel_of(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target) {
+ForwardKernel requested_kernel(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target) {
   auto check = [](const char* option, int value, int lo, int hi) {
     if (value < lo || value > hi) refuse("compile_flex_attention", std::string(option) + " is " + text(value) + ": it must be from " + text(lo) + " to " + text(hi));
   };
@@ -197,12 +224,12 @@ ir::Function trace_aligned(const ForwardKernel& kernel) {
 }  // namespace attention
 
 ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target) {
-  return attention::trace_aligned(attention::kernel_of(score, mask, options, target));
+  return attention::trace_aligned(attention::requested_kernel(score, mask, options, target));
 }
 
 CompiledKernel compile_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target,
                                  const CompileOptions& compile_options) {
-  const attention::ForwardKernel kernel = attention::kernel_of(score, mask, options, target);
+  const attention::ForwardKernel kernel = attention::requested_kernel(score, mask, options, target);
   CompiledKernel compiled = compile(attention::trace_aligned(kernel), target, compile_options);
   compiled.explanation.insert(compiled.explanation.begin(), "[flex_attention] " + to_string(kernel.config));
   return compiled;

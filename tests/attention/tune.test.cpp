@@ -204,6 +204,24 @@ TEST_CASE("tuning with a block mask") {
                        ArgumentError);
 }
 
+TEST_CASE("the kernel that a call would launch can be looked at, the tuned one too") {
+  const FreshTuning fresh;
+  const Inputs in;
+  const auto capped = scores::softcap(7);
+  const Call call(in, capped);
+  const std::string before = select_flex_attention(in.q, in.k, in.v, capped).compiled().tile_ir();
+  CHECK(before.find("tanh") != std::string::npos);
+  attention::keep_tuned(call.tuning(), Device::host(), call.tuning().configs[3]);
+  const std::int64_t loaded = kernels_loaded();
+  const CompiledKernel& after = select_flex_attention(in.q, in.k, in.v, capped).compiled();
+  CHECK(after.tile_ir() != before);
+  CHECK(kernels_loaded() == loaded + 1);
+  flex_attention(in.q, in.k, in.v, capped);
+  CHECK(kernels_loaded() == loaded + 1);                                          // it is the one that is launched
+  CHECK(select_flex_attention(in.q, in.k, in.v, capped, {.block_n = 16}).compiled().tile_ir() != after.tile_ir());
+  CHECK_THROWS_AS(select_flex_attention(in.q, in.k, Inputs(10, 10).v), ArgumentError);
+}
+
 TEST_CASE("threads that call while another tunes") {
   const FreshTuning fresh;
   const Inputs in;

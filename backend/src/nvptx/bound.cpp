@@ -41,14 +41,17 @@ struct Rates {
   double integer = 64;
   double issue = 128;       // four warps
   double shared = 128;
-  double global = 64;       // from the L2 cache
+  double cache = 64;        // from and to the L2 cache
+  double memory = 20;       // from and to main memory: a multiprocessor's share
 };
 
 /// NVIDIA's "CUDA C++ Programming Guide", throughput of native arithmetic instructions, and architecture white papers; on Hopper
-/// mma.sync reaches about 62 % of wgmma (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024).
+/// mma.sync reaches about 62 % of wgmma (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024). Main memory
+/// is that of an A100, an A40, an L40S and an H200: TB/s by multiprocessors and clock.
 bool rates_of(const Target& target, Rates& rates) {
-  if (target.sm == 80) rates = {.mma = 2048, .fp32 = 64};
-  else if (target.sm == 86 || target.sm == 89) rates = {.mma = 1024};
+  if (target.sm == 80) rates = {.mma = 2048, .fp32 = 64, .memory = 12};
+  else if (target.sm == 86) rates = {.mma = 1024, .memory = 5};
+  else if (target.sm == 89) rates = {.mma = 1024, .memory = 2.5};
   else if (target.sm == 90) rates = {.wgmma = 4096, .mma = 2560};
   else return false;
   return true;
@@ -124,7 +127,7 @@ class Work {
 
   UnitClocks through_global(double count) const {
     UnitClocks clocks;
-    clocks.global = count / rates_.global;
+    clocks.global = count / rates_.cache;
     return clocks;
   }
 
@@ -271,6 +274,7 @@ Bound bound_of(const ir::Function& scheduled, const Target& target) {
     bound = {clocks, true, products_text(scheduled, contents.products), loop.location};
   });
   if (!bound.per_iteration) bound.clocks = work.of_block(scheduled.body());
+  if (bound.products.empty()) bound.clocks.global *= rates.cache / rates.memory;
   return bound;
 }
 
@@ -283,7 +287,7 @@ std::string explain_bound(const ir::Function& scheduled, const Target& target) {
   const UnitClocks& c = bound.clocks;
   std::vector<Unit> units = {{c.matrix, "matrix units", "matrix instructions"}, {c.special, "special functions", "special functions"}, {c.fp32, "FP32", "FP32"},
                              {c.integer, "integers and conversions", "integers and conversions"}, {c.issue, "instruction issue", "instruction issue"},
-                             {c.shared, "shared memory", "shared memory"}, {c.global, "global memory", "global memory (at the L2 cache's rate)"}};
+                             {c.shared, "shared memory", "shared memory"}, {c.global, "global memory", bound.products.empty() ? "global memory (at main memory's rate)" : "global memory (at the L2 cache's rate)"}};
   std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) { return a.clocks > b.clocks; });
   if (units[0].clocks < 1) return "";
   std::string text = "[bound] " + std::string(units[0].limit) + ": " + (bound.per_iteration ? "an iteration" : "a program") +

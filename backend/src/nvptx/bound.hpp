@@ -2,7 +2,8 @@
 //
 // The numbers are least times: a unit that is never idle needs so long. Tiles count as often as threads hold them. Scalars, addresses
 // and barriers count nothing. Of two sides of a branch the cheaper one counts, and what only a select on `unlikely` takes counts
-// nothing: masks and rescaling are the exception.
+// nothing: masks and rescaling are the exception. What products read is shared by programs and comes at the L2 cache's rate; without
+// products, everything comes from main memory.
 #pragma once
 #include <string>
 
@@ -19,7 +20,7 @@ struct UnitClocks {
   double integer = 0;   // integers, comparisons, selects, minima, conversions
   double issue = 0;     // instructions of all kinds, but for those of few threads
   double shared = 0;    // bytes through shared memory
-  double global = 0;    // bytes from and to the L2 cache
+  double global = 0;    // bytes from and to memory
 
   UnitClocks& operator+=(const UnitClocks& other);
   UnitClocks operator*(double factor) const;

@@ -109,9 +109,9 @@ std::string reason_against_wgmma(const ir::Function& function, const ir::Operati
     return buffer.attributes.integer(ir::AttributeName::swizzle) == 128 && type.rank == 2 && type.extents[1] * 2 % 128 == 0 && type.extents[0] % 8 == 0;
   };
   const FragmentSource a = fragment_source(function, dot, 0), b = fragment_source(function, dot, 1);
-  if (!b.load || !in_panels(b)) return "its right operand is not fetched by the copy engine into panels of 64 columns";
+  if (!b.load || !in_panels(b)) return "its right operand does not come through shared memory in panels of 64 columns";
   if (a.load && a.transposed) return "its left operand lies transposed in shared memory";
-  if (a.load && !in_panels(a)) return "its left operand is not fetched by the copy engine into panels of 64 columns";
+  if (a.load && !in_panels(a)) return "its left operand does not come through shared memory in panels of 64 columns";
   if (!a.load && !changes_with(function, dot.operands[0], dot)) return "its left operand is in registers and does not change in the loop";
   if (!is_zero(function, dot.operands[2]) && !changes_with(function, dot.operands[2], dot)) return "its accumulator does not change in the loop";
   return "";
