@@ -2,6 +2,7 @@
 #pragma once
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -55,13 +56,14 @@ inline std::string faults_text(const Resources& resources) {
   return text;
 }
 
-/// Assembled as it will be: by nvJitLink where the library did that, else by ptxas. Nothing spilled, no C75xx.
-inline void check_assembles_well(const CompiledKernel& kernel) {
-  const Resources resources = kernel.binary.empty() ? assembled_by_ptxas(kernel) : kernel.resource_usage;
+/// Assembled as it will be: by nvJitLink where the library did that, else by ptxas. At most so many bytes spilled in a thread, and no C75xx.
+inline void check_assembles_well(const CompiledKernel& kernel, int most_spilled = 0) {
+  Resources resources = kernel.binary.empty() ? assembled_by_ptxas(kernel) : kernel.resource_usage;
   CAPTURE(resources.log);
   CHECK(resources.registers > 0);
-  CHECK(resources.spill_stores == 0);
-  CHECK(resources.spill_loads == 0);
+  REQUIRE(resources.spill_stores >= 0);
+  CHECK(std::max(resources.spill_stores, resources.spill_loads) <= most_spilled);
+  resources.spill_stores = resources.spill_loads = 0;
   CHECK(faults_text(resources) == "");
 }
 
