@@ -35,9 +35,9 @@ AttentionTuning tune_attention(const TensorRef& query, const TensorRef& key, con
   const ForwardKernel kernel = kernel_of(p, options, device.target());
   const TuningProblem problem = tuning_problem(kernel, p, device.target());
   Run run{p, options, device, problem.configs, kernel};
-  CandidateTimes found = time_candidates(problem.candidates, options.stream ? *options.stream : device.stream(), {.problem = problem.text, .afresh = tuning.afresh},
+  CandidateTimes found = time_candidates(problem.candidates, options.stream ? *options.stream : device.stream(), {.problem = problem.text, .afresh = tuning.afresh, .baseline = own_choice},
                                          [](void* context, std::size_t candidate) { (*static_cast<Run*>(context))(candidate); }, &run);
-  const AttentionConfig config = problem.configs[fastest(found.times)];
+  const AttentionConfig config = problem.configs[fastest(found.times, own_choice)];
   keep_tuned(problem, device, config);
   return {config, std::move(found.times), problem.text, found.kept};
 }

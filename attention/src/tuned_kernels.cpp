@@ -75,7 +75,7 @@ AttentionConfig tuned_config(const Choices& all, const ForwardKernel& kernel, co
   const TuningProblem asked = tuning_problem(kernel, problem, device.target());
   if (const auto known = all.tuned.find({device.index(), asked.text}); known != all.tuned.end()) return known->second;
   const std::vector<CandidateTime> times = kept_times(asked.candidates, device, asked.text);
-  return times.empty() ? kernel.config : asked.configs[fastest(times)];
+  return times.empty() ? kernel.config : asked.configs[fastest(times, own_choice)];
 }
 
 }  // namespace

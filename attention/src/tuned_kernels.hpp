@@ -17,6 +17,9 @@ struct ChosenKernel {
   const KernelFamily* family = nullptr;
 };
 
+/// The candidate that is the library's own choice: never slower for being tuned.
+inline constexpr int own_choice = 0;
+
 /// What tuning is for: the variant (all of `kernel` but its configuration) and the class of sizes.
 struct TuningProblem {
   std::string text;                          // in words, the same in every process

@@ -56,17 +56,17 @@ CandidateTime time_candidate(std::string name, const Stream& stream, void (*run)
   return time;
 }
 
-std::size_t fastest(const std::vector<CandidateTime>& times) {
+std::size_t fastest(const std::vector<CandidateTime>& times, int baseline) {
   if (times.empty()) throw ArgumentError("flextile: autotune: there is no candidate");
-  std::size_t best = times.size();
-  auto is_better = [&](const CandidateTime& time) {
-    if (time.failed()) return false;
-    if (best == times.size() || time.rejected() != times[best].rejected()) return best == times.size() || !time.rejected();
-    return time.milliseconds < times[best].milliseconds;
-  };
-  for (std::size_t i = 0; i < times.size(); ++i)
-    if (is_better(times[i])) best = i;
-  if (best == times.size()) throw CompileError("flextile: autotune: every candidate failed\n" + to_string(times));
+  const std::size_t none = times.size();
+  std::size_t best = none;
+  auto is_rejected = [&](std::size_t i) { return times[i].rejected() && static_cast<int>(i) != baseline; };
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (times[i].failed()) continue;
+    const bool other_kind = best != none && is_rejected(i) != is_rejected(best);
+    if (best == none || (other_kind ? is_rejected(best) : times[i].milliseconds < times[best].milliseconds)) best = i;
+  }
+  if (best == none) throw CompileError("flextile: autotune: every candidate failed\n" + to_string(times));
   return best;
 }
 
@@ -99,8 +99,8 @@ CandidateTimes time_candidates(const std::vector<Candidate>& candidates, const S
     auto once = [&] { run(context, i); };
     result.times.push_back(time_candidate(candidates[i].name, stream, [](void* one) { (*static_cast<decltype(once)*>(one))(); }, &once));
   }
-  fastest(result.times);   // throws where there is nothing to keep
-  if (!options.problem.empty()) runtime::write_tuning(candidates, device, options.problem, result.times);
+  const std::size_t best = fastest(result.times, options.baseline);   // throws where there is nothing to keep
+  if (!options.problem.empty()) runtime::write_tuning(candidates, device, options.problem, result.times, best);
   return result;
 }
 

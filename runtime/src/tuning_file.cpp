@@ -40,8 +40,8 @@ std::string as_it_was(std::string_view line) {
 
 std::string device_line(const Device& device) {
   const DeviceProperties& properties = device.properties();
-  return one_line(properties.name) + ", " + device.target().name() + ", " + std::to_string(properties.multiprocessors) +
-         (device.is_host() ? " threads" : " multiprocessors");
+  return one_line(properties.name) + ", " + device.target().name() + ", " +
+         (device.is_host() ? std::to_string(host_threads()) + " threads" : std::to_string(properties.multiprocessors) + " multiprocessors");
 }
 
 std::string candidate_text(const Candidate& candidate) {
@@ -114,9 +114,9 @@ std::vector<CandidateTime> read_tuning(const std::vector<Candidate>& candidates,
   return {};
 }
 
-void write_tuning(const std::vector<Candidate>& candidates, const Device& device, std::string_view problem, const std::vector<CandidateTime>& times) {
+void write_tuning(const std::vector<Candidate>& candidates, const Device& device, std::string_view problem, const std::vector<CandidateTime>& times,
+                  std::size_t best) {
   std::string text = heading(device, problem);
-  const std::size_t best = fastest(times);
   for (std::size_t i = 0; i < times.size(); ++i) {
     char number[40];
     std::snprintf(number, sizeof number, "%.6f ms ", times[i].milliseconds);

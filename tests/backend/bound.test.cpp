@@ -125,7 +125,7 @@ TEST_CASE("bound of attention: what a score mod computes is in it") {
   CHECK(bound(function).clocks.special - bound(plain).clocks.special == doctest::Approx(c.block_m * c.block_n / 16.0).epsilon(0.02));   // a tanh a score
 }
 
-TEST_CASE("targets whose rates are not known have no bound; a product that is none of warpgroups says why") {
+TEST_CASE("targets whose rates are not known have no bound, and a product that is none of warpgroups says why") {
   CHECK(bound(test::softmax(), Target::parse("sm_100")).clocks.most() == 0);
   CHECK(compile(test::softmax(), Target::parse("sm_120"), {.binary = false}).explain().find("[bound]") == std::string::npos);
   explains(test::matmul({.m = 128, .n = 128, .k = 64, .warps = 2, .stages = 3}), "[dot] mma.m16n8k16; not wgmma: 2 warps are no whole warpgroups of 4");

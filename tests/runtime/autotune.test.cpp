@@ -6,6 +6,7 @@
 #include "kernel_file.hpp"
 #include "kernels.hpp"
 #include "support/cache_folder.hpp"
+#include "tuning_file.hpp"
 
 using namespace flextile;
 using test::AddScaled, test::CacheFolder, test::in_processes;
@@ -80,9 +81,25 @@ TEST_CASE("candidates that are rejected come last, and are taken where no other 
   CHECK(fastest({slower, serialised, clean}) == 2);
   CHECK(fastest({failed, spills, serialised}) == 2);
   CHECK_THROWS_AS(fastest({failed}), CompileError);
+  CHECK(fastest({spills, clean}, 0) == 0);        // what would run anyway, and is faster
+  CHECK(fastest({clean, spills}, 0) == 0);
+  CHECK(fastest({serialised, spills, clean}, 1) == 1);
+  CHECK(fastest({CandidateTime{"spills", 6, "spills 8 bytes a thread"}, clean, slower}, 0) == 1);
   CHECK(to_string({spills, clean}).find("    1.0000 ms  spills, rejected: spills 8 bytes a thread\n") != std::string::npos);
   CHECK(to_string({spills, clean}).find("every candidate") == std::string::npos);
   CHECK(to_string({failed, spills}).find("every candidate that ran is rejected; the fastest of them is taken") != std::string::npos);
+}
+
+TEST_CASE("a baseline is taken in spite of its faults, and marked so in the file") {
+  const CacheFolder folder;
+  std::vector<CandidateTime> given = {{"own", 1, "spills 8 bytes a thread"}, {"other", 2, ""}};
+  const std::vector<Candidate> names = {{"own", ""}, {"other", ""}};
+  for (const int baseline : {-1, 0}) {
+    runtime::write_tuning(names, Device::host(), "p", given, fastest(given, baseline));
+    const std::string text = text_of(folder.files().at(0));
+    CHECK(text.find(baseline == 0 ? "\n> 1.000000 ms - own: spills 8 bytes a thread\n- 2.0" : "\n- 1.000000 ms - own: spills 8 bytes a thread\n> 2.0") != std::string::npos);
+    CHECK(fastest(kept_times(names, Device::host(), "p"), baseline) == (baseline == 0 ? 0 : 1));
+  }
 }
 
 TEST_CASE("what autotune found is kept on disk under its problem, and taken without running anything") {
@@ -118,7 +135,7 @@ TEST_CASE("kept results are readable: one line per candidate, the fastest marked
   REQUIRE(folder.files().size() == 1);
   const std::string text = text_of(folder.files()[0]);
   CAPTURE(text);
-  CHECK(text.starts_with("flextile tuning 1\ndevice " + Device::host().properties().name));
+  CHECK(text.starts_with("flextile tuning 1\ndevice " + Device::host().properties().name + ", host, " + std::to_string(host_threads()) + " threads\ndriver 0\nlibrary "));
   CHECK(text.find("\nproblem three\n") != std::string::npos);
   CHECK(text.find(" ms - slow\n") != std::string::npos);
   CHECK(text.find("\n- failed - broken: it does not\\ncompile: \\\\\n") != std::string::npos);
@@ -187,6 +204,25 @@ TEST_CASE("tuning afresh: by option, by FLEXTILE_RETUNE, and where nothing is ke
   setenv("FLEXTILE_CACHE", "0", 1);
   CHECK(!Tuning("squares").kept);
   unsetenv("FLEXTILE_CACHE");
+}
+
+TEST_CASE("results of tuning count as files of the cache folder") {
+  const CacheFolder folder;
+  Tuning("squares");
+  setenv("FLEXTILE_CACHE_LIMIT", "0", 1);
+  Tuning("circles");                        // what is written beyond the limit goes, and what is older too
+  unsetenv("FLEXTILE_CACHE_LIMIT");
+  CHECK(folder.files().empty());
+}
+
+TEST_CASE("a host with another number of threads is another device") {
+  const CacheFolder folder;
+  const int threads = host_threads();
+  Tuning("squares");
+  set_host_threads(threads + 1);
+  CHECK(!Tuning("squares").kept);
+  set_host_threads(threads);
+  CHECK(Tuning("squares").kept);
 }
 
 TEST_CASE("many processes tune one problem at once") {

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <thread>
 
+#include <flextile/attention/select_attention.hpp>
 #include <flextile/attention/tune_attention.hpp>
 
 #include "fake_driver.hpp"
@@ -86,20 +87,20 @@ TEST_CASE("fake driver: what the driver says of a kernel is in its resources and
   CHECK(loaded.explain().find("48 bytes of stack per thread") != std::string::npos);
 }
 
-TEST_CASE("fake driver: tuning attention passes over configurations that spill; the result is the device's own") {
+TEST_CASE("fake driver: tuning attention passes over configurations that spill, but for the library's own, and keeps results per device") {
   if (!is_fake()) return;
   const test::CacheFolder folder;
   const Device device = Device::cuda(0);
   const auto q = zeros<f16>(device, {1, 2, 256, 64});
   const auto tune = [&](const Tensor<f16>& x) { return tune_flex_attention(x, x, x); };
-  assembles(".reqntid 128", 32, "");                       // all of four warps
+  assembles(".reqntid 256", 32, "");                       // all of eight warps
   const AttentionTuning tuning = tune(q);
-  CHECK(tuning.config.num_warps != 4);
+  CHECK(tuning.config.num_warps == 4);
   bool rejected = false;
   for (const CandidateTime& time : tuning.times) rejected = rejected || (time.rejected() && time.failure == "spills 32 bytes a thread");
   CHECK(rejected);
   CHECK(tune(q).kept);
-  const auto other = zeros<f16>(Device::cuda(1), {1, 2, 256, 64});
-  CHECK(!tune(other).kept);                                // another device's name
-  assembles(".reqntid 128", 0, "");
+  CHECK(!tune(zeros<f16>(Device::cuda(1), {1, 2, 256, 64})).kept);   // by its name another device
+  CHECK(select_flex_attention(q, q, q).compiled().resource_usage.threads == 128);
+  assembles(".reqntid 256", 0, "");
 }

@@ -23,7 +23,7 @@ struct AttentionTuningOptions {
 };
 
 struct AttentionTuning {
-  AttentionConfig config;             // the fastest that is not rejected (see fastest): flex_attention takes it from now on
+  AttentionConfig config;             // the fastest that is not rejected, or the library's own choice where that is faster still
   std::vector<CandidateTime> times;   // of candidate_configs, named by their texts
   std::string problem;                // what it is for: the variant and the class of sizes, in words
   bool kept = false;                  // read from disk: nothing ran

@@ -30,11 +30,11 @@ Candidates<Kernels...> candidates(const Kernels&... kernels) {
 template <class... Kernels>
 class Tuned {
  public:
-  Tuned(Candidates<Kernels...> candidates, CandidateTimes times)
-      : candidates_(std::move(candidates)), times_(std::move(times)), index_(fastest(times_.times)) {}
+  Tuned(Candidates<Kernels...> candidates, CandidateTimes times, int baseline)
+      : candidates_(std::move(candidates)), times_(std::move(times)), index_(fastest(times_.times, baseline)) {}
   std::size_t index() const { return index_; }
   double milliseconds() const { return times_.times[index_].milliseconds; }
-  /// Of all candidates. That of index() is rejected only where all others are, or failed.
+  /// Of all candidates. That of index() is rejected only where it is the baseline, or where all others are rejected or failed.
   const std::vector<CandidateTime>& times() const { return times_.times; }
   /// The times come from disk: nothing ran.
   bool kept() const { return times_.kept; }
@@ -69,7 +69,7 @@ Tuned<Kernels...> autotune(Candidates<Kernels...> candidates, Run&& run, const S
   auto once = [&](std::size_t i) { std::visit([&](const auto* kernel) { run(*kernel); }, candidates.kernels[i]); };
   CandidateTimes times = time_candidates(
       candidates.names, stream, options, [](void* context, std::size_t i) { (*static_cast<decltype(once)*>(context))(i); }, &once);
-  return Tuned<Kernels...>(std::move(candidates), std::move(times));
+  return Tuned<Kernels...>(std::move(candidates), std::move(times), options.baseline);
 }
 
 }  // namespace flextile

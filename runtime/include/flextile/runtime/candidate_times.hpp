@@ -37,14 +37,17 @@ struct CandidateTime {
 CandidateTime time_candidate(std::string name, const Stream& stream, void (*run)(void* context), void* context);
 
 /// The index of the shortest time among candidates that are not rejected; where all that ran are, the shortest of those: it computes
-/// what it should, and its `failure` says what is wrong with it. Throws CompileError that lists the failures where every candidate failed.
-std::size_t fastest(const std::vector<CandidateTime>& times);
+/// what it should, and its `failure` says what is wrong with it. The candidate `baseline` counts as not rejected. Throws CompileError
+/// that lists the failures where every candidate failed.
+std::size_t fastest(const std::vector<CandidateTime>& times, int baseline = -1);
 /// One line per candidate, and one more that says so where all that ran are rejected.
 std::string to_string(const std::vector<CandidateTime>& times);
 
 struct TuningOptions {
   std::string problem = {};   // what the candidates work on, "matmul 4096x4096x4096 bf16": results are kept on disk under it; "": they are not
   bool afresh = false;        // time the candidates, whatever is kept; so does FLEXTILE_RETUNE=1
+  int baseline = -1;          // the candidate that runs where nothing is tuned: taken in spite of its faults where it is the fastest, so
+                              // that tuning makes nothing slower; -1: none
 };
 
 /// Times of all candidates, in their order.
