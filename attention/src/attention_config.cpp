@@ -89,6 +89,51 @@ AttentionConfig choose_config(const AttentionShape& shape, const Target& target,
   return config;
 }
 
+namespace {
+
+/// Bytes of a program's tiles on a GPU: the query's, and those of keys and values in flight.
+std::int64_t tile_bytes(const AttentionShape& shape, const AttentionConfig& c) {
+  const std::int64_t query = std::int64_t{c.block_m} * c.padded_dim, keys = std::int64_t{c.stages} * c.block_n * (c.padded_dim + c.padded_value_dim);
+  return (query + keys) * byte_size(shape.element);
+}
+
+/// The table of what else may be fastest: at most so many rows, columns, warps and stages.
+std::vector<Limits> alternatives(const AttentionShape& shape, const Target& target) {
+  const int dim = std::max(shape.dim, shape.value_dim);
+  if (!target.is_gpu()) return {{128, 128, 1, 1}, {64, 128, 1, 1}, {128, 64, 1, 1}, {64, 64, 1, 1}, {32, 128, 1, 1}};
+  if (shape.element == ElementType::f32) return {{64, 32, 8, 2}, {64, 32, 4, 2}, {32, 32, 4, 2}, {32, 32, 8, 2}, {64, 64, 8, 2}};
+  if (multiplies_in_warpgroups(shape, target)) {
+    if (dim <= 64) return {{192, 128, 12, 3}, {192, 128, 12, 2}, {192, 96, 12, 3}, {192, 64, 12, 4}, {128, 128, 8, 3}, {128, 96, 8, 3}, {128, 64, 8, 4}, {64, 128, 4, 3}};
+    if (dim <= 128) return {{192, 80, 12, 3}, {192, 80, 12, 2}, {192, 64, 12, 3}, {128, 128, 8, 2}, {128, 96, 8, 2}, {128, 80, 8, 3}, {128, 64, 8, 3}, {64, 128, 4, 2}};
+    return {{128, 96, 8, 2}, {128, 80, 8, 2}, {128, 64, 8, 2}, {128, 48, 8, 2}, {64, 80, 4, 2}, {64, 64, 4, 2}};
+  }
+  if (dim <= 64) return {{128, 64, 4, 2}, {128, 64, 4, 3}, {128, 32, 4, 3}, {64, 64, 4, 2}, {64, 64, 4, 3}, {64, 32, 4, 3}, {128, 64, 8, 2}};
+  if (dim <= 128) return {{128, 32, 4, 3}, {128, 32, 4, 2}, {128, 64, 8, 2}, {64, 64, 4, 2}, {64, 64, 4, 3}, {64, 32, 4, 3}};
+  return {{128, 64, 8, 2}, {128, 32, 8, 2}, {64, 64, 4, 2}, {64, 32, 4, 2}, {64, 16, 4, 2}};
+}
+
+/// Steps and tiles are equal, and a block mask's tile is a whole number of them.
+bool is_unpadded(const AttentionShape& shape, const AttentionConfig& c) {
+  const bool rows = c.row_step == c.block_m && (shape.q_block == 0 || c.row_parts * c.row_step == shape.q_block);
+  const bool columns = c.column_step == c.block_n && (shape.kv_block == 0 || c.column_parts * c.column_step == shape.kv_block);
+  return rows && columns;
+}
+
+}  // namespace
+
+std::vector<AttentionConfig> candidate_configs(const AttentionShape& shape, const Target& target, std::int64_t q_len) {
+  constexpr std::int64_t most_shared_memory = 227 << 10;   // of any target: what fits less is refused by the compiler
+  std::vector<AttentionConfig> configs = {choose_config(shape, target, 0, 0, 0, q_len)};
+  if (!is_unpadded(shape, configs[0])) return configs;
+  for (const Limits& limits : alternatives(shape, target)) {
+    AttentionConfig config = choose_config(shape, target, limits.block_m, limits.block_n, limits.num_warps, q_len);
+    config.stages = limits.stages;
+    const bool fits = !target.is_gpu() || tile_bytes(shape, config) <= most_shared_memory;
+    if (fits && is_unpadded(shape, config) && std::find(configs.begin(), configs.end(), config) == configs.end()) configs.push_back(config);
+  }
+  return configs;
+}
+
 MaskBlock best_mask_block(ElementType element, int dim, const Target& target, std::int64_t q_len) {
   if (!multiplies_in_warpgroups({.element = element, .dim = dim, .value_dim = dim}, target)) return {};
   if (dim > 128) return {128, 80};

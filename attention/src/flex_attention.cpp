@@ -4,13 +4,15 @@
 #include <algorithm>
 
 #include <flextile/attention/compile.hpp>
+#include <flextile/attention/select_attention.hpp>
 #include <flextile/runtime/launch.hpp>
 
 #include "argument_checks.hpp"
 #include "attention_problem.hpp"
 #include "forward_kernel.hpp"
-#include "kernel_families.hpp"
+#include "forward_launch.hpp"
 #include "mod_arguments.hpp"
+#include "tuned_kernels.hpp"
 
 namespace flextile {
 namespace attention {
@@ -43,19 +45,7 @@ bool reads_matrix(const ir::Function* fragment) {
   });
 }
 
-const KernelFamily& family_of(const ForwardKernel& kernel) {
-  static auto& families = *new KernelFamilies<ForwardKernel>;      // lives as long as the process: kernels may run until its end
-  thread_local struct {
-    ForwardKernel kernel;
-    const KernelFamily* family = nullptr;
-  } last;
-  if (last.family && last.kernel == kernel) return *last.family;
-  last.family = &families.get(kernel, [&] {
-    return KernelFamily("flex_attention", kernel.signature(), [kernel](const std::vector<ir::Parameter>& facts) { return kernel.trace(facts); });
-  });
-  last.kernel = kernel;
-  return *last.family;
-}
+}  // namespace
 
 ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& options, const Target& target) {
   ForwardKernel kernel;
@@ -73,6 +63,8 @@ ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& optio
   kernel.clamped = !target.is_gpu();
   return kernel;
 }
+
+namespace {
 
 /// (batch, heads, length, dim) with the query's order of strides and unit stride along the last axis.
 TensorRef output_like(const ir::TensorHandle& query, std::int64_t value_dim) {
@@ -118,17 +110,9 @@ std::int64_t last_blocks(const AttentionProblem& p, std::int64_t heads_at_once, 
   return heads_at_once * blocks * 2 < device.properties().multiprocessors * 3 ? blocks / 4 : blocks / 8;
 }
 
-}  // namespace
-}  // namespace attention
-
-AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask,
-                   const AttentionOptions& options) {
-  using namespace attention;
-  if (score && !score->fragment) score = nullptr;
-  const AttentionProblem p = check_problem(query.handle(), key.handle(), value.handle(), score, mask, options);
-  const Device device = query.device();
-  const ForwardKernel kernel = kernel_of(p, options, device.target());
-
+/// Makes the outputs, and calls use(grid, arguments, how many) while they and the arguments live.
+template <class Use>
+AttendedRef with_arguments(const AttentionProblem& p, const Device& device, const ForwardKernel& kernel, Use&& use) {
   AttendedRef result;
   result.out = output_like(p.query, p.value_dim);
   const TensorShape rows = {p.batch, p.heads, p.q_len};
@@ -137,29 +121,71 @@ AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef
 
   std::vector<Argument> arguments;
   arguments.reserve(17);
-  for (const TensorRef* tensor : {&query, &key, &value, static_cast<const TensorRef*>(&result.out)}) arguments.emplace_back(*tensor);
+  for (const ir::TensorHandle* tensor : {&p.query, &p.key, &p.value, &result.out.handle()}) arguments.emplace_back(*tensor);
   if (kernel.return_lse) arguments.emplace_back(result.lse);
   if (kernel.return_max_scores) arguments.emplace_back(result.max_scores);
-  if (mask) {
-    arguments.emplace_back(mask->rows().order);
-    arguments.emplace_back(mask->rows().entries);
+  if (p.mask) {
+    arguments.emplace_back(p.mask->rows().order);
+    arguments.emplace_back(p.mask->rows().entries);
   }
   arguments.emplace_back(p.scale);
   const AttentionConfig& c = kernel.config;
-  const std::int64_t blocks = mask ? mask->q_tiles() * c.row_parts : ceil_div(p.q_len, c.block_m), together = heads_at_once(p, device);
+  const std::int64_t blocks = p.mask ? p.mask->q_tiles() * c.row_parts : ceil_div(p.q_len, c.block_m), together = heads_at_once(p, device);
   arguments.emplace_back(static_cast<i32>(together));
   arguments.emplace_back(static_cast<i32>(last_blocks(p, together, blocks, device)));
-  if (score) append_arguments(arguments, *score);
-  if (mask) append_arguments(arguments, mask->mod());
+  if (p.score) append_arguments(arguments, *p.score);
+  if (p.mask) append_arguments(arguments, p.mask->mod());
 
   if (blocks * p.heads > 0x7fffffff / p.batch)
     refuse("flex_attention", "batch " + text(p.batch) + ", " + text(p.heads) + " heads and " + text(blocks) + " blocks of rows make more than 2147483647 programs");
-  launch(options.stream ? *options.stream : device.stream(), family_of(kernel), Grid{blocks * p.heads * p.batch}, arguments.data(), arguments.size());
+  use(Grid{blocks * p.heads * p.batch}, arguments.data(), arguments.size());
   return result;
 }
 
-ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target) {
+const ChosenKernel& chosen_kernel(const AttentionProblem& p, const AttentionOptions& options, const Device& device) {
+  const ForwardKernel wish = kernel_of(p, options, device.target());
+  return sets_schedule(options) ? untuned_kernel(wish) : choose_kernel(wish, p, device);
+}
+
+}  // namespace
+
+AttendedRef launch_forward(const AttentionProblem& p, const AttentionOptions& options, const Device& device, const ForwardKernel& kernel, const KernelFamily& family) {
+  return with_arguments(p, device, kernel, [&](const Grid& grid, const Argument* arguments, std::size_t count) {
+    launch(options.stream ? *options.stream : device.stream(), family, grid, arguments, count);
+  });
+}
+
+}  // namespace attention
+
+AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask,
+                   const AttentionOptions& options) {
   using namespace attention;
+  if (score && !score->fragment) score = nullptr;
+  const AttentionProblem p = check_problem(query.handle(), key.handle(), value.handle(), score, mask, options);
+  const Device device = query.device();
+  const ChosenKernel& chosen = chosen_kernel(p, options, device);
+  return launch_forward(p, options, device, chosen.kernel, *chosen.family);
+}
+
+LoadedKernel select_attention(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask,
+                              const AttentionOptions& options) {
+  using namespace attention;
+  if (score && !score->fragment) score = nullptr;
+  const AttentionProblem p = check_problem(query.handle(), key.handle(), value.handle(), score, mask, options);
+  const Device device = query.device();
+  const ChosenKernel& chosen = chosen_kernel(p, options, device);
+  LoadedKernel loaded;
+  with_arguments(p, device, chosen.kernel, [&](const Grid&, const Argument* arguments, std::size_t count) {
+    loaded = select(device, refer(*chosen.family), arguments, count);
+  });
+  return loaded;
+}
+
+namespace attention {
+namespace {
+
+/// The kernel that compile_flex_attention looks at.
+ForwardKernel requested_kernel(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target) {
   auto check = [](const char* option, int value, int lo, int hi) {
     if (value < lo || value > hi) refuse("compile_flex_attention", std::string(option) + " is " + text(value) + ": it must be from " + text(lo) + " to " + text(hi));
   };
@@ -181,6 +207,11 @@ ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const At
   kernel.tf32 = options.tf32 && options.element == ElementType::f32;
   kernel.exact_math = options.exact_math || options.element == ElementType::f32;
   kernel.clamped = !target.is_gpu();
+  return kernel;
+}
+
+/// Arguments are aligned, with unit stride.
+ir::Function trace_aligned(const ForwardKernel& kernel) {
   std::vector<ir::Parameter> facts = kernel.signature();
   for (ir::Parameter& parameter : facts) {
     parameter.aligned = parameter.type.is_view() || parameter.type.is_pointer();
@@ -189,9 +220,19 @@ ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const At
   return kernel.trace(facts);
 }
 
+}  // namespace
+}  // namespace attention
+
+ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target) {
+  return attention::trace_aligned(attention::requested_kernel(score, mask, options, target));
+}
+
 CompiledKernel compile_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target,
                                  const CompileOptions& compile_options) {
-  return compile(trace_attention(score, mask, options, target), target, compile_options);
+  const attention::ForwardKernel kernel = attention::requested_kernel(score, mask, options, target);
+  CompiledKernel compiled = compile(attention::trace_aligned(kernel), target, compile_options);
+  compiled.explanation.insert(compiled.explanation.begin(), "[flex_attention] " + to_string(kernel.config));
+  return compiled;
 }
 
 }  // namespace flextile

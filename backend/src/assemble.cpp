@@ -1,5 +1,6 @@
 #include <flextile/backend/assemble.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <dlfcn.h>
@@ -128,6 +129,39 @@ void keep_known(int& field, int value) {
   if (value >= 0) field = value;
 }
 
+/// Bytes that a thread spills; 0: none that we know of.
+int spilled_bytes(const Resources& resources) {
+  if (resources.spill_stores >= 0 || resources.spill_loads >= 0) return std::max({resources.spill_stores, resources.spill_loads, 0});
+  return std::max(resources.stack, 0);   // a driver that does not say: registers that it spills are the only stack
+}
+
+/// Calls visit(line) for each line of a text.
+template <class Visit> void for_each_line(std::string_view text, Visit&& visit) {
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    visit(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  }
+}
+
+/// The assembler's codes for: setmaxnreg ignored, wgmma serialised, registers that could not be allocated. Others, such as C7519 (a
+/// fence put in), cost little.
+constexpr std::string_view costly_codes[] = {"C7504", "C7508", "C7509", "C7510", "C7511", "C7512", "C7513", "C7514", "C7515", "C7600", "C7602"};
+
+/// "ptxas info    : (C7512) Potential Performance Loss: wgmma ..." becomes "C7512: wgmma ..."; "" for a line without a costly code.
+std::string costly_warning(std::string_view line) {
+  for (const std::string_view code : costly_codes) {
+    const std::size_t at = line.find(code);
+    if (at == std::string_view::npos) continue;
+    std::string_view rest = line.substr(at + code.size());
+    constexpr std::string_view opening = "Potential Performance Loss: ";
+    if (const std::size_t words = rest.find(opening); words != std::string_view::npos) rest.remove_prefix(words + opening.size());
+    while (!rest.empty() && std::string_view(") :\t").find(rest.front()) != std::string_view::npos) rest.remove_prefix(1);
+    return std::string(code) + ": " + std::string(rest);
+  }
+  return "";
+}
+
 }  // namespace
 
 AssembledKernel assemble(std::string_view kernel_name, const std::string& ptx, const Target& target, bool line_info) {
@@ -180,16 +214,23 @@ std::vector<std::string> assembler_complaints(const Resources& resources) {
   if (resources.spill_stores > 0 || resources.spill_loads > 0) {
     complaints.push_back("assembler: registers do not suffice: " + std::to_string(resources.spill_stores) + " bytes are spilled and " +
                          std::to_string(resources.spill_loads) + " bytes reloaded per thread");
+  } else if (const int bytes = spilled_bytes(resources); bytes > 0) {
+    complaints.push_back("assembler: registers do not suffice: " + std::to_string(bytes) + " bytes of stack per thread");
   }
-  std::string_view rest = resources.log;
-  while (!rest.empty()) {
-    const std::size_t end = rest.find('\n');
-    const std::string_view line = rest.substr(0, end);
-    const bool complains = line.find("C75") != std::string_view::npos || line.find("warning") != std::string_view::npos;
-    if (complains) complaints.push_back("assembler: " + std::string(line));
-    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-  }
+  for_each_line(resources.log, [&](std::string_view line) {
+    if (line.find("C75") != std::string_view::npos || line.find("warning") != std::string_view::npos) complaints.push_back("assembler: " + std::string(line));
+  });
   return complaints;
+}
+
+std::vector<std::string> performance_faults(const Resources& resources) {
+  std::vector<std::string> faults;
+  if (const int bytes = spilled_bytes(resources); bytes > 0) faults.push_back("spills " + std::to_string(bytes) + " bytes a thread");
+  for_each_line(resources.log, [&](std::string_view line) {
+    std::string fault = costly_warning(line);
+    if (!fault.empty() && std::find(faults.begin(), faults.end(), fault) == faults.end()) faults.push_back(std::move(fault));
+  });
+  return faults;
 }
 
 std::string linker_version() { return linker().description; }

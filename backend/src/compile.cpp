@@ -12,6 +12,17 @@ void append(std::string& text, std::string_view label, int value, std::string_vi
   text += std::string(label) + std::to_string(value) + std::string(unit) + "\n";
 }
 
+/// "[resources] 384 threads, 168 registers each, 231424 bytes of shared memory; nothing is spilled"
+std::string resources_line(const Resources& resources) {
+  std::string text = "[resources] " + std::to_string(resources.threads) + " threads, ";
+  text += resources.registers < 0 ? "registers are known once it is loaded" : std::to_string(resources.registers) + " registers each";
+  text += ", " + std::to_string(resources.shared_memory) + " bytes of shared memory";
+  const std::vector<std::string> faults = performance_faults(resources);
+  if (faults.empty() && resources.registers >= 0) text += "; nothing is spilled";
+  for (const std::string& fault : faults) text += "; " + fault;
+  return text;
+}
+
 }  // namespace
 
 std::string to_string(const Resources& resources) {
@@ -30,6 +41,7 @@ std::string to_string(const Resources& resources) {
 std::string CompiledKernel::explain() const {
   std::string text;
   for (const std::string& line : explanation) text += line + "\n";
+  if (resource_usage.threads > 0) text += resources_line(resource_usage) + "\n";
   return text;
 }
 

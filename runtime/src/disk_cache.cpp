@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <ctime>
@@ -16,6 +15,7 @@
 #include <flextile/ir/environment.hpp>
 #include <flextile/runtime/loaded_kernel.hpp>
 
+#include "files.hpp"
 #include "kernel_file.hpp"
 
 namespace flextile {
@@ -32,45 +32,6 @@ std::string cache_folder() {
 
 namespace runtime {
 namespace {
-
-/// A file descriptor.
-struct File {
-  int descriptor;
-  ~File() {
-    if (descriptor >= 0) close(descriptor);
-  }
-};
-
-bool read_file(const std::string& path, std::string& bytes) {
-  const File file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  struct stat status {};   // a pipe would be waited for without O_NONBLOCK
-  if (file.descriptor < 0 || fstat(file.descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  bytes.resize(static_cast<std::size_t>(status.st_size));
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t count = read(file.descriptor, bytes.data() + done, bytes.size() - done);
-    if (count <= 0) break;
-    done += static_cast<std::size_t>(count);
-  }
-  bytes.resize(done);  // shorter than promised: the checksum will tell
-  return true;
-}
-
-bool write_file(const std::string& path, std::string_view bytes) {
-  const File file{open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
-  if (file.descriptor < 0) return false;
-  while (!bytes.empty()) {
-    const ssize_t count = write(file.descriptor, bytes.data(), bytes.size());
-    if (count <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
-void make_folders(const std::string& path) {
-  for (std::size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) mkdir(path.substr(0, at).c_str(), 0755);
-  mkdir(path.c_str(), 0755);
-}
 
 /// What the environment says about the cache.
 struct Settings {
@@ -109,16 +70,17 @@ bool used_before(const CacheFile& a, const CacheFile& b) {
   return a.used.tv_sec != b.used.tv_sec ? a.used.tv_sec < b.used.tv_sec : a.used.tv_nsec < b.used.tv_nsec;
 }
 
-/// Is it <32 hexadecimal digits>.kernel, followed by nothing (a kernel) or something (a temporary file)? Nothing else in the
-/// folder is touched.
+/// Is it <32 hexadecimal digits>.kernel or .tuning, followed by nothing or, a temporary file, by something that ends in .temporary?
+/// Nothing else in the folder is touched.
 bool is_ours(std::string_view name, bool& temporary) {
-  constexpr std::string_view suffix = ".kernel";
-  if (name.size() < 32 + suffix.size() || name.find_first_not_of("0123456789abcdef") != 32 || name.substr(32, suffix.size()) != suffix) return false;
-  temporary = name.size() > 32 + suffix.size();
+  constexpr std::size_t digits = 32, suffix = 7;
+  if (name.size() < digits + suffix || name.find_first_not_of("0123456789abcdef") != digits) return false;
+  if (name.substr(digits, suffix) != ".kernel" && name.substr(digits, suffix) != ".tuning") return false;
+  temporary = name.size() > digits + suffix;
   return !temporary || name.ends_with(".temporary");
 }
 
-/// Removes the kernels that were used longest ago until the rest fits the limit, and temporary files that a process which
+/// Removes the files that were used longest ago until the rest fits the limit, and temporary files that a process which
 /// ended left an hour ago or more. Other processes may read, write and remove at the same time: a file that is open stays
 /// readable, one that is gone already is not missed, and one removed just after it was replaced is compiled again.
 void keep_within(const Settings& settings) {
@@ -148,7 +110,7 @@ void keep_within(const Settings& settings) {
       bytes -= file.bytes, ++removed;
     }
     settings.note(settings.folder + " held more than FLEXTILE_CACHE_LIMIT (" + std::to_string(settings.limit) + " bytes): removed " +
-                  std::to_string(removed) + " of " + std::to_string(files.size()) + " kernels, those that were used longest ago");
+                  std::to_string(removed) + " of " + std::to_string(files.size()) + " files, those that were used longest ago");
   }
   closedir(folder);
 }
@@ -163,7 +125,7 @@ DiskAnswer read_cached(const std::string& key, CompiledKernel& kernel) {
   CompiledKernel read;
   if (read_kernel_file(bytes, key, read)) {
     kernel = static_cast<CompiledKernel&&>(read);
-    utimensat(AT_FDCWD, path.c_str(), nullptr, 0);   // used now; where that is not allowed, the file counts as older than it is
+    mark_used(path);
     return DiskAnswer::found;
   }
   settings.note(path + " is damaged (" + std::to_string(bytes.size()) + " bytes); it is compiled again and replaced");
@@ -171,22 +133,28 @@ DiskAnswer read_cached(const std::string& key, CompiledKernel& kernel) {
 }
 
 void write_cached(const std::string& key, const CompiledKernel& kernel) {
-  static std::atomic<unsigned> written{0};
   const Settings settings;
-  const std::string& folder = settings.folder;
-  if (folder.empty()) return;
-  const std::string path = folder + "/" + key + ".kernel";
-  const std::string temporary = path + "." + std::to_string(getpid()) + "." + std::to_string(written.fetch_add(1)) + ".temporary";
-  const std::string bytes = write_kernel_file(kernel, key);
-  bool done = write_file(temporary, bytes);
-  if (!done && access(folder.c_str(), F_OK) != 0) {
-    make_folders(folder);
-    done = write_file(temporary, bytes);
-  }
-  if (done && rename(temporary.c_str(), path.c_str()) == 0) return keep_within(settings);
-  unlink(temporary.c_str());
-  settings.note("the compiled kernel \"" + kernel.kernel_name + "\" cannot be kept in " + folder + "; the next process compiles it again");
+  if (settings.folder.empty()) return;
+  if (replace_file(settings.folder, key + ".kernel", write_kernel_file(kernel, key))) return keep_within(settings);
+  settings.note("the compiled kernel \"" + kernel.kernel_name + "\" cannot be kept in " + settings.folder + "; the next process compiles it again");
 }
+
+bool read_kept_tuning(const std::string& key, std::string& text) {
+  const Settings settings;
+  const std::string path = settings.folder + "/" + key + ".tuning";
+  if (settings.folder.empty() || !read_file(path, text)) return false;
+  mark_used(path);
+  return true;
+}
+
+void write_kept_tuning(const std::string& key, const std::string& text) {
+  const Settings settings;
+  if (settings.folder.empty()) return;
+  if (replace_file(settings.folder, key + ".tuning", text)) return keep_within(settings);
+  settings.note("the results of tuning cannot be kept in " + settings.folder + "; the next process times the candidates again");
+}
+
+void note_about_cache(const std::string& sentence) { Settings().note(sentence); }
 
 }  // namespace runtime
 }  // namespace flextile

@@ -13,6 +13,7 @@
 #include "capture.hpp"
 #include "driver.hpp"
 #include "kernel_record.hpp"
+#include "launch_watch.hpp"
 #include "program_counter.hpp"
 #include "storage.hpp"
 #include "tensor_map.hpp"
@@ -151,6 +152,7 @@ void run_on_device(const KernelRecord& kernel, const Grid& asked, StreamState* s
 void run(const KernelRecord& kernel, const Grid& grid, StreamState* stream, const Argument* arguments, PackedArguments& packed) {
   const std::vector<ir::Parameter>& parameters = kernel.compiled->parameters;
   note_tensors(stream, parameters, arguments);
+  LaunchWatch::note(kernel);
   if (kernel.device->index >= 0)
     run_on_device(kernel, grid, stream, arguments, packed);
   else if (Capture* capture = capture_of(stream))

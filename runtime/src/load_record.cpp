@@ -59,6 +59,12 @@ void* load_code(const CompiledKernel& kernel, const DeviceState& device, bool& a
   return module;
 }
 
+/// What another assembler said is of code that is not loaded.
+void forget_assembler(CompiledKernel& kernel) {
+  kernel.resource_usage = {.shared_memory = kernel.resource_usage.shared_memory, .threads = kernel.resource_usage.threads, .log = ""};
+  std::erase_if(kernel.explanation, [](const std::string& line) { return line.starts_with("assembler: "); });
+}
+
 std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKernel> compiled, DeviceState& device) {
   const CompiledKernel& kernel = *compiled;
   const Driver& functions = require_driver();
@@ -83,6 +89,7 @@ std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKerne
     check(functions.cuFuncSetAttribute(record->function, function_most_dynamic_shared, dynamic), "cuFuncSetAttribute", numbers);
   if (assembled_by_driver) {
     CompiledKernel known = kernel;
+    forget_assembler(known);
     read_assembler_log(log.information, kernel.kernel_name, known.resource_usage);
     functions.cuFuncGetAttribute(&known.resource_usage.registers, function_registers, record->function);
     functions.cuFuncGetAttribute(&known.resource_usage.stack, function_local_bytes, record->function);

@@ -88,6 +88,9 @@ ptxas info    : Used 168 registers, used 3 barriers, 160 bytes cumulative stack 
   REQUIRE(complaints.size() == 2);
   CHECK(complaints[0].find("24 bytes are spilled and 32 bytes reloaded") != std::string::npos);
   CHECK(complaints[1].find("C7512") != std::string::npos);
+  CHECK(performance_faults(resources) ==
+        std::vector<std::string>{"spills 32 bytes a thread",
+                                 "C7512: wgmma.mma_async instructions are serialized due to insufficient register resources"});
   read_assembler_log(log, "other", resources);
   CHECK(resources.registers == 19);
   CHECK(resources.spill_stores == 0);
@@ -104,6 +107,23 @@ ptxas info    : Used 168 registers, used 3 barriers, 160 bytes cumulative stack 
   read_assembler_log("registers, and 99999999999999999999 bytes spill stores", "x", unknown);
   CHECK(unknown.registers == -1);
   CHECK(unknown.spill_stores == -1);
+}
+
+TEST_CASE("faults that make a kernel slow, and warnings that do not") {
+  auto faults = [](const Resources& resources) {
+    std::string text;
+    for (const std::string& fault : performance_faults(resources)) text += fault + "|";
+    return text;
+  };
+  CHECK(faults({}) == "");
+  CHECK(faults({.registers = 255, .spill_stores = 0, .spill_loads = 0, .stack = 64, .log = ""}) == "");   // a stack, but none of it spilled
+  CHECK(faults({.registers = 255, .stack = 64, .log = ""}) == "spills 64 bytes a thread|");              // the driver does not say of what
+  CHECK(faults({.spill_stores = 8, .spill_loads = 0, .log = ""}) == "spills 8 bytes a thread|");
+  for (const char* code : {"C7504", "C7508", "C7509", "C7510", "C7511", "C7512", "C7513", "C7514", "C7515"}) {
+    const std::string line = "ptxas info    : (" + std::string(code) + ") Potential Performance Loss: as it says\n";
+    CHECK(faults({.log = "ptxas info : 0 bytes gmem\n" + line + line}) == std::string(code) + ": as it says|");
+  }
+  CHECK(faults({.log = "ptxas info    : (C7519) Potential Performance Loss: a fence\nwarning: something else\n"}) == "");
 }
 
 TEST_CASE("resources print what is known") {

@@ -1,12 +1,12 @@
 // The CUDA side against the fake driver (support/fake_cuda.cpp): skipped where another driver, or none, is open.
-#include <dlfcn.h>
-
 #include <cstring>
 
+#include "fake_driver.hpp"
 #include "kernel_record.hpp"
 #include "kernels.hpp"
 
 using namespace flextile;
+using test::ask, test::fake_symbol, test::is_fake;
 
 namespace {
 
@@ -27,20 +27,6 @@ void watch(const char* name, const unsigned* grid, const unsigned* block, unsign
   }
   launches.push_back(launch);
 }
-
-void* fake_symbol(const char* name) {
-  const char* file = std::getenv("FLEXTILE_LIBCUDA");
-  void* library = file && Device::count() > 0 ? dlopen(file, RTLD_NOW | RTLD_NOLOAD) : nullptr;
-  return library ? dlsym(library, name) : nullptr;
-}
-
-bool is_fake() {
-  if (fake_symbol("fake_cuda_watch")) return true;
-  MESSAGE("[SKIP] the fake driver is not open: FLEXTILE_LIBCUDA");
-  return false;
-}
-
-std::size_t ask(const char* name) { return reinterpret_cast<std::size_t (*)()>(fake_symbol(name))(); }
 
 /// Launches are recorded in the scope, from an empty list.
 struct Watching {

@@ -32,8 +32,8 @@ struct Context { int device; };
 struct Graph { std::vector<std::function<void()>> work; };
 struct Stream { int device; Graph* capturing = nullptr; bool invalidated = false; };
 struct Event { int device; bool captured = false; std::chrono::steady_clock::time_point time; };
-struct Module { std::string image; std::vector<std::string> names; };
-struct Function { std::string name; int most_shared = 48 * 1024; };
+struct Module { std::string image; std::vector<std::string> names; int local_bytes = 0; };
+struct Function { std::string name; int most_shared = 48 * 1024; int local_bytes = 0; };
 
 using Watcher = void (*)(const char* name, const unsigned* grid, const unsigned* block, unsigned shared, void** parameters);
 
@@ -46,6 +46,7 @@ struct State {
   std::set<Stream*> streams;
   std::set<Module*> modules;
   Watcher watcher = nullptr;
+  std::map<std::string, std::pair<int, std::string>> assembled;       // a text in the PTX → local memory of a thread, the assembler's log
 };
 State& state() {
   static State* const state = new State;
@@ -127,6 +128,9 @@ int run_copy(int bytes, unsigned threads, void** parameters, void* stream) {
 
 // ---- what tests ask
 extern "C" void fake_cuda_watch(Watcher watcher) { state().watcher = watcher; }
+/// What is said of code that is loaded from now on and has `text` in it: local memory of a thread (spilled registers) and the
+/// assembler's log.
+extern "C" void fake_cuda_assembles(const char* text, int local_bytes, const char* log) { state().assembled[text] = {local_bytes, log}; }
 extern "C" std::size_t fake_cuda_allocation_calls() { return state().allocation_calls; }
 extern "C" std::size_t fake_cuda_replays() { return state().replays; }
 extern "C" std::size_t fake_cuda_tensor_maps() { return state().tensor_maps; }
@@ -336,6 +340,12 @@ int cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* op
     return invalid_ptx;
   }
   auto* made = new Module{text, {}};
+  for (const auto& [part, said] : state().assembled) {
+    if (text.find(part) == std::string::npos) continue;
+    made->local_bytes = said.first;
+    for (unsigned i = 0; i < count; ++i)
+      if (options[i] == 3) std::strcpy(static_cast<char*>(values[i]), said.second.c_str());
+  }
   state().modules.insert(made);
   return *module = made, success;
 }
@@ -348,7 +358,7 @@ int cuModuleUnload(void* module) {
 int cuModuleGetFunction(void** function, void* module, const char* name) {
   NEEDS_CONTEXT
   if (static_cast<Module*>(module)->image.find(name) == std::string::npos) return not_found;
-  return *function = new Function{name}, success;
+  return *function = new Function{name, 48 * 1024, static_cast<Module*>(module)->local_bytes}, success;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* programs, void* function, int threads, std::size_t) {
   NEEDS_CONTEXT
@@ -356,9 +366,9 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* programs, void* function, i
   return *programs = 2048 / threads, success;
 }
 
-int cuFuncGetAttribute(int* value, int attribute, void*) {
+int cuFuncGetAttribute(int* value, int attribute, void* function) {
   NEEDS_CONTEXT
-  return *value = attribute == 4 ? 77 : 0, success;
+  return *value = attribute == 4 ? 77 : attribute == 3 ? static_cast<Function*>(function)->local_bytes : 0, success;
 }
 int cuFuncSetAttribute(void* function, int attribute, int value) {
   NEEDS_CONTEXT

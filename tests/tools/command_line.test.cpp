@@ -170,3 +170,21 @@ TEST_CASE("variables that are read once are refused with name, value and what th
   CHECK(linker.code == 0);
   CHECK_MESSAGE(holds(linker, "FLEXTILE_NVJITLINK is \"/no/such/file\" and must be an nvJitLink library, or none"), linker.text);
 }
+
+TEST_CASE("tune times configurations, keeps the result and takes it the next time") {
+  char folder[] = "/tmp/flextile_tune_XXXXXX";
+  REQUIRE(mkdtemp(folder));
+  const std::string settings = "FLEXTILE_CACHE_DIR=" + std::string(folder), call = "tune flex_attention --mask causal --dim 16 --length 64 --heads 1 --block 64 --device host";
+  const Result first = run(call, settings);
+  CHECK(first.code == 0);
+  CHECK(holds(first, "flex_attention bf16, head dims 16/16, mask "));
+  CHECK(holds(first, " ms  block 64x64, 1x1 parts of 64x64, dims 16/16, 1 warps, 1 stages"));
+  CHECK(holds(first, "taken: block "));
+  CHECK(!holds(first, "kept from an earlier run"));
+  CHECK(holds(run(call, settings), "(kept from an earlier run)"));
+  CHECK(!holds(run(call + " --afresh", settings), "kept from an earlier run"));
+  CHECK(!holds(run(call, settings + " FLEXTILE_RETUNE=1"), "kept from an earlier run"));
+  CHECK(run("tune flex_attention --mask document --length 64", settings).code == 2);
+  CHECK(holds(run("tune", settings), "tune takes the name of one kernel"));
+  CHECK(std::system(("rm -r " + std::string(folder)).c_str()) == 0);
+}

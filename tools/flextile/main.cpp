@@ -21,6 +21,7 @@ struct Command {
 const Command commands[] = {
     {"inspect", tool::inspect, tool::inspect_help, "compile a kernel of the library for any target and show what it becomes"},
     {"compile", tool::compile_file, tool::compile_help, "the same for a kernel in a file of tile IR, for example an edited dump"},
+    {"tune", tool::tune, tool::tune_help, "time configurations of attention on a device, and keep the fastest for all programs"},
     {"devices", tool::devices, tool::devices_help, "the devices that are here, and why there is no GPU where there is none"},
 };
 

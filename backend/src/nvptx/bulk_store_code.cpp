@@ -45,7 +45,7 @@ void lower_matrix_store(Lowering& l, const ir::Operation& operation) {
   Value* row = l.b.CreateAdd(l.b.CreateMul(warpgroup(l), number(64 * blocks)), l.b.CreateMul(l.b.CreateAnd(l.warp, number(3)), number(16)));
   row = l.b.CreateAdd(row, l.b.CreateAdd(l.b.CreateMul(lower_rows, number(8)), line));
   Value* first = l.b.CreateAdd(l.b.CreateMul(row, number(shape.pitch)), stage_bytes(l, shape, operation.operands[1]));
-  constexpr int panel = panel_columns(ElementType::bf16), pieces = panel / 16;                                           // of a panel's row
+  constexpr int panel = panel_columns(ElementType::bf16), pieces = panel / 16;    // of a panel's row
   Value* places[pieces];
   for (int piece = 0; piece < pieces; ++piece) places[piece] = l.b.CreateAdd(first, l.b.CreateMul(l.b.CreateXor(chunk, number(2 * piece)), number(16)));
   for (int block = 0; block < blocks; ++block) {

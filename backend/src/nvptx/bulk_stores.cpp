@@ -182,7 +182,7 @@ class BulkStores : TileCopies {
       const std::vector<OperationId> readers = users(operation.results[0]);
       const bool left = std::all_of(readers.begin(), readers.end(), [&](OperationId reader) {
         const Operation& dot = f_.operation(reader);
-        return dot.opcode == Opcode::dot && dot.operands[0] == operation.results[0] && dot.operands[1] != operation.results[0] && instruction_of(dot).name == "wgmma";
+        return dot.opcode == Opcode::dot && dot.operands[0] == operation.results[0] && dot.operands[1] != operation.results[0] && instruction_of(f_, dot).name == "wgmma";
       });
       if (!left) return {};
     }

@@ -10,6 +10,7 @@
 #include <flextile/ir/error.hpp>
 
 #include "llvm/machine.hpp"
+#include "nvptx/bound.hpp"
 #include "nvptx/bulk_stores.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/nvptx.hpp"
@@ -159,6 +160,16 @@ bool writes_shared_tiles(const ir::Function& function) {
   return false;
 }
 
+/// What the loop's body reads, or a producer's refills, is fetched ahead; also where an iteration is there twice, in a branch.
+bool is_pipelined(const ir::Function& function, ir::BlockId body) {
+  const auto& operations = function.block(body).operations;
+  return std::any_of(operations.begin(), operations.end(), [&](ir::OperationId id) {
+    const ir::Operation& operation = function.operation(id);
+    if (operation.opcode == Opcode::async_copy || operation.opcode == Opcode::ring_wait || operation.opcode == Opcode::ring_refill) return true;
+    return operation.opcode == Opcode::if_ && std::any_of(operation.blocks.begin(), operation.blocks.end(), [&](ir::BlockId inner) { return is_pipelined(function, inner); });
+  });
+}
+
 /// What was chosen, for CompiledKernel::explain().
 std::vector<std::string> explain(const ir::Function& function) {
   std::vector<std::string> sentences;
@@ -195,11 +206,7 @@ std::vector<std::string> explain(const ir::Function& function) {
         say(operation.location, sentence + "; the driver assembles it when it is loaded");
       }
       if (operation.opcode == Opcode::for_ && operation.attributes.integer(ir::AttributeName::stages, 1) > 1) {
-        const auto& body = function.block(operation.blocks[0]).operations;
-        if (std::any_of(body.begin(), body.end(), [&](ir::OperationId inner) {
-              const Opcode opcode = function.operation(inner).opcode;
-              return opcode == Opcode::async_copy || opcode == Opcode::ring_wait;
-            })) continue;
+        if (is_pipelined(function, operation.blocks[0])) continue;
         say(operation.location, "[for] not pipelined: no load in it feeds a dot alone from a view that is 16-byte aligned with unit stride, at offsets known ahead");
       }
     }
@@ -338,6 +345,7 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   code.resident = is_resident(function);
   code.shared_memory = shared_memory_bytes(function);
   code.explanation = explain(function);
+  if (std::string bound = explain_bound(function, target); !bound.empty()) code.explanation.push_back(std::move(bound));
   return code;
 }
 

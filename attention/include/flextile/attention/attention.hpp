@@ -4,3 +4,5 @@
 #include <flextile/attention/catalogue.hpp>
 #include <flextile/attention/compile.hpp>
 #include <flextile/attention/flex_attention.hpp>
+#include <flextile/attention/select_attention.hpp>
+#include <flextile/attention/tune_attention.hpp>

@@ -1,6 +1,7 @@
 // How an attention kernel is laid out: plain data, printable, part of the cache key.
 #pragma once
 #include <string>
+#include <vector>
 
 #include <flextile/backend/target.hpp>
 #include <flextile/ir/element_type.hpp>
@@ -41,6 +42,10 @@ struct AttentionConfig {
 /// The library's own choice for a target and queries of q_len rows (0: many). `block_m`, `block_n` and `num_warps` greater than 0
 /// are limits that the caller sets.
 AttentionConfig choose_config(const AttentionShape& shape, const Target& target, int block_m = 0, int block_n = 0, int num_warps = 0, std::int64_t q_len = 0);
+
+/// What is worth timing against the library's own choice, which comes first: a few configurations with other tiles, warps and stages,
+/// each once. Tiles divide those of a block mask; where its own tile is padded (see AttentionConfig), that configuration stands alone.
+std::vector<AttentionConfig> candidate_configs(const AttentionShape& shape, const Target& target, std::int64_t q_len = 0);
 
 /// Rows and columns of a block mask's tiles.
 struct MaskBlock {

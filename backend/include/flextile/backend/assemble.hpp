@@ -21,7 +21,8 @@ AssembledKernel assemble(std::string_view kernel_name, const std::string& ptx, c
 /// into `resources`, and keeps the log. What the log does not say stays as it is.
 void read_assembler_log(std::string_view log, std::string_view kernel_name, Resources& resources);
 
-/// What a fast kernel must not have, one sentence each: spilled registers, serialised wgmma and other C75xx warnings.
+/// What a fast kernel must not have, one sentence each: spilled registers, serialised wgmma and other C75xx warnings. More than
+/// performance_faults: also warnings that cost little.
 std::vector<std::string> assembler_complaints(const Resources& resources);
 
 /// "13.0 (/usr/local/cuda/lib64/libnvJitLink.so.13)", or "none" and where it was looked for.

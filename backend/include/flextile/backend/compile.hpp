@@ -31,6 +31,11 @@ struct Resources {
 };
 std::string to_string(const Resources& resources);
 
+/// Why a kernel with these resources cannot be as fast as its code: "spills 64 bytes a thread", "C7512: wgmma.mma_async instructions
+/// are serialized due to ...", one entry per fault; empty where none is known. Stack that no count of spills explains counts as
+/// spilled: kernels have no other use for it. Tuners pass over such a kernel.
+std::vector<std::string> performance_faults(const Resources& resources);
+
 /// The IR after one pass.
 struct Stage {
   std::string pass;
@@ -63,13 +68,14 @@ class CompiledKernel {
   bool resident = false;                // as many programs are launched as the device holds, and share out those of the grid; the grid's
                                         // three extents (i32) and a pointer to a counter that is 0 (u32) follow the parameters, in front
                                         // of the tensor maps
-  std::vector<std::string> explanation; // which schedule was chosen, and why not the next better one
+  std::vector<std::string> explanation; // which schedule was chosen, why not the next better one, what the kernel is up against
   std::vector<Stage> stages;
 
   const std::string& tile_ir() const { return tile_ir_text; }
   const std::string& llvm_ir() const { return llvm_ir_text; }
   const std::string& ptx() const { return ptx_text; }
   std::string resources() const { return to_string(resource_usage); }
+  /// The explanation, and on a GPU a line of resources: those of the loaded function where it comes from LoadedKernel::compiled().
   std::string explain() const;
 };
 
