@@ -152,8 +152,10 @@ class Overlap : OverlapPlan {
     for (std::size_t i = 1; i < arguments.size(); ++i) names[arguments[i].index] = loop.operands[2 + i];
     const std::vector<Value> known = first_reads(loop_id);
     for (std::size_t i = 0; i < known.size(); ++i) names[f_.operation(read_ahead_[i]).results[0].index] = known[i];
-    if (branch_) copy_tiles_ahead(some, names, 0);
-    copy_some(some, names, [&](OperationId id) { return is_early(id) && !copied_.contains(id.index) && !(is_read_ahead(id) && !known.empty()); });
+    auto is_known = [&](OperationId id) { return !known.empty() && is_read_ahead(id); };
+    copy_some(some, names, [&](OperationId id) { return in_front_.contains(id.index) && !is_known(id); });
+    copy_tiles_ahead(some, names, 0);
+    copy_some(some, names, [&](OperationId id) { return is_early(id) && !in_front_.contains(id.index) && !copied_.contains(id.index); });
     copied_.clear();
     cast(some, names);
     copy_some(some, names, [&](OperationId id) { return is_release(id) && !late_.contains(id.index); });
