@@ -125,6 +125,7 @@ class BulkStores : TileCopies {
     if (has_atomics()) return "the kernel has atomic operations, which may tell others that the tile is there";
     if (tensor_maps(f_).size() >= most_tensor_maps) return "the kernel has " + std::to_string(most_tensor_maps) + " tensor maps already, and a launch has no room for more";
     if (find_ring(id, type, place)) {
+      if (f_.occupancy > 1) return "another program on the multiprocessor works while threads store, and nobody waits until a ring's stage is read";
       const bool waits = f_.type(place.buffer).stages < least_stages;
       return waits ? "the ring that has its shape has one stage, and the next program's tile would have to wait for the store" : "";
     }
