@@ -199,12 +199,15 @@ void check_stored_product(int n, std::int64_t rows, std::int64_t columns, std::i
   check_stages(product(n, true), arguments, {none, &c}, {static_cast<std::int32_t>((rows + 63) / 64), static_cast<std::int32_t>((columns + n - 1) / n), 1}, 0, says);
 }
 
-/// `tiles`: how many tiles of keys each row of query tiles sees; empty: all of them, without a list.
-void check_attention(const std::vector<int>& tiles, std::int64_t q_len, std::int64_t kv_len, int stages) {
+/// `tiles`: how many tiles of keys each row of query tiles sees; empty: all of them, without a list. `parts`: in so many steps each.
+/// `documents`: the mask reads them, and every other tile is partly hidden.
+void check_attention(const std::vector<int>& tiles, std::int64_t q_len, std::int64_t kv_len, int stages, int parts = 1, bool documents = false) {
   constexpr std::int64_t dim = 64, block = 64;
-  const ir::Mod causal = named_mask("causal");
-  const AttentionCompileOptions options{.dim = dim, .element = ElementType::bf16, .q_block = block, .kv_block = block, .return_lse = true, .block_m = block, .block_n = block, .num_warps = 4, .stages = stages};
-  const ir::Function traced = trace_attention(nullptr, tiles.empty() ? nullptr : &causal, options, Target::sm_90a());
+  const ir::Mod mask = named_mask(documents ? "document" : "causal");
+  const AttentionCompileOptions options{.dim = dim, .element = ElementType::bf16, .q_block = block, .kv_block = block, .return_lse = true, .block_m = block, .block_n = static_cast<int>(block) / parts, .num_warps = 4, .stages = stages};
+  const ir::Function traced = trace_attention(nullptr, tiles.empty() ? nullptr : &mask, options, Target::sm_90a());
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i < std::max(q_len, kv_len); ++i) ids.push_back(static_cast<std::int32_t>(i / 50));
   std::vector<bf16> q = small_numbers(static_cast<std::size_t>(q_len * dim), 3), k = small_numbers(static_cast<std::size_t>(kv_len * dim), 4), v = small_numbers(static_cast<std::size_t>(kv_len * dim), 5);
   std::vector<bf16> attended(static_cast<std::size_t>(q_len * dim));
   std::vector<float> lse(static_cast<std::size_t>(q_len));
@@ -212,7 +215,7 @@ void check_attention(const std::vector<int>& tiles, std::int64_t q_len, std::int
   std::vector<std::int32_t> entries;
   for (std::size_t row = 0; row < tiles.size(); ++row) {
     order.insert(order.end(), {static_cast<std::int64_t>(row), tiles[row], static_cast<std::int64_t>(entries.size())});
-    for (int i = 0; i < tiles[row]; ++i) entries.push_back(2 * i + (i + 1 == tiles[row] && i == static_cast<int>(row)));   // the diagonal is partly hidden
+    for (int i = 0; i < tiles[row]; ++i) entries.push_back(2 * i + (documents ? i % 2 == 0 : i + 1 == tiles[row] && i == static_cast<int>(row)));   // the diagonal is partly hidden
   }
   Arguments arguments;
   arguments.add_view(q, {1, 1, q_len, dim});
@@ -227,6 +230,7 @@ void check_attention(const std::vector<int>& tiles, std::int64_t q_len, std::int
   arguments.add(0.125f);
   arguments.add(std::int32_t{1});   // heads at once
   arguments.add(static_cast<std::int32_t>(tiles.size() / 4));   // blocks that come last
+  if (documents) arguments.add_view(ids, {static_cast<std::int64_t>(ids.size())});
   check_stages(traced, arguments, {lse, &attended}, {static_cast<std::int32_t>((q_len + block - 1) / block), 1, 1}, 0.02f, "[store] by the copy engine, through the stage of a ring");
 }
 
@@ -266,6 +270,14 @@ TEST_CASE("every stage of attention computes the same: rows that list no tile, o
   check_attention({0, 1, 2, 3, 5, 0}, 380, 300, 2);
   check_attention({5, 0, 0, 1}, 256, 320, 3);
   check_attention({0, 0}, 100, 64, 2);
+}
+
+TEST_CASE("every stage of attention computes the same: a mask that reads documents, before the products, and tiles in one part and in two") {
+  for (const int parts : {1, 2}) {
+    CAPTURE(parts);
+    check_attention({2, 0, 1, 5, 3, 4}, 380, 300, 2, parts, true);
+    check_attention({1, 0}, 100, 64, 3, parts, true);
+  }
 }
 
 TEST_CASE("what a program writes first no producer fetches, a query read behind its loop too stays out of the rings") {
