@@ -147,6 +147,16 @@ const ChosenKernel& chosen_kernel(const AttentionProblem& p, const AttentionOpti
   return sets_schedule(options) ? untuned_kernel(wish) : choose_kernel(wish, p, device);
 }
 
+/// What is asked for, and the kernel that does it.
+struct Call {
+  Call(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask, const AttentionOptions& options)
+      : problem(check_problem(query.handle(), key.handle(), value.handle(), score && score->fragment ? score : nullptr, mask, options)),
+        device(query.device()), chosen(chosen_kernel(problem, options, device)) {}
+  AttentionProblem problem;
+  Device device;
+  const ChosenKernel& chosen;
+};
+
 }  // namespace
 
 AttendedRef launch_forward(const AttentionProblem& p, const AttentionOptions& options, const Device& device, const ForwardKernel& kernel, const KernelFamily& family) {
@@ -159,24 +169,16 @@ AttendedRef launch_forward(const AttentionProblem& p, const AttentionOptions& op
 
 AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask,
                    const AttentionOptions& options) {
-  using namespace attention;
-  if (score && !score->fragment) score = nullptr;
-  const AttentionProblem p = check_problem(query.handle(), key.handle(), value.handle(), score, mask, options);
-  const Device device = query.device();
-  const ChosenKernel& chosen = chosen_kernel(p, options, device);
-  return launch_forward(p, options, device, chosen.kernel, *chosen.family);
+  const attention::Call call(query, key, value, score, mask, options);
+  return launch_forward(call.problem, options, call.device, call.chosen.kernel, *call.chosen.family);
 }
 
 LoadedKernel select_attention(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask,
                               const AttentionOptions& options) {
-  using namespace attention;
-  if (score && !score->fragment) score = nullptr;
-  const AttentionProblem p = check_problem(query.handle(), key.handle(), value.handle(), score, mask, options);
-  const Device device = query.device();
-  const ChosenKernel& chosen = chosen_kernel(p, options, device);
+  const attention::Call call(query, key, value, score, mask, options);
   LoadedKernel loaded;
-  with_arguments(p, device, chosen.kernel, [&](const Grid&, const Argument* arguments, std::size_t count) {
-    loaded = select(device, refer(*chosen.family), arguments, count);
+  attention::with_arguments(call.problem, call.device, call.chosen.kernel, [&](const Grid&, const Argument* arguments, std::size_t count) {
+    loaded = select(call.device, refer(*call.chosen.family), arguments, count);
   });
   return loaded;
 }

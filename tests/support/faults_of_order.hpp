@@ -114,11 +114,10 @@ inline bool one_stage_too_few(Mutator& m, std::size_t number) {
   m.f.set_type(buffer, type);
   return true;
 }
-/// The stage of the turn behind the one that is meant.
-inline bool read_next_stage(Mutator& m, std::size_t number) {
+/// Another stage of the ring is read or written than the one that is meant.
+template <Opcode opcode> bool other_stage(Mutator& m, std::size_t number) {
   Site site;
-  auto several = [&](const Operation& each) { return each.opcode == Opcode::shared_load && m.f.type(each.operands[0]).stages > 1; };
-  if (!pick(m.all(several), number, site)) return false;
+  if (!pick(m.all([&](const Operation& each) { return each.opcode == opcode && m.f.type(each.operands[0]).stages > 1; }), number, site)) return false;
   const std::int64_t stages = m.f.type(m.operation(site).operands[0]).stages;
   const ir::Value next = m.plus(site, m.operation(site).operands[1], 1);
   const ir::Value modulus = m.number(site, stages);

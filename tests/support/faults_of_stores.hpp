@@ -17,17 +17,4 @@ template <Opcode moved, Opcode over> bool put_before(Mutator& m, std::size_t num
     return site.at > 0 && a.operation({site.block, site.at - 1}).opcode == over && move_up(a, site, [](const Operation& each) { return each.opcode == over; });
   });
 }
-/// The store reads another stage of the ring, or the tile is written there.
-template <Opcode opcode> bool other_stage(Mutator& m, std::size_t number) {
-  Site site;
-  if (!pick(m.all([&](const Operation& each) { return each.opcode == opcode && m.f.type(each.operands[0]).stages > 1; }), number, site)) return false;
-  const std::int64_t stages = m.f.type(m.operation(site).operands[0]).stages;
-  const ir::Value next = m.plus(site, m.operation(site).operands[1], 1);
-  const ir::Value modulus = m.number(site, stages);
-  ++site.at;
-  const ir::Value stage = m.f.operation(m.insert(site, {Opcode::rem, {next, modulus}, {}, {}, {}, {}}, {m.f.type(next)})).results[0];
-  ++site.at;
-  m.operation(site).operands[1] = stage;
-  return true;
-}
 }  // namespace flextile::test::faults

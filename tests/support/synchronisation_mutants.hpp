@@ -164,7 +164,7 @@ inline const std::vector<Fault>& all_faults() {
       {"async_wait on some paths", ordered, on_some_paths<Opcode::async_wait>},
       {"barrier on some paths", ordered, on_some_paths<Opcode::barrier>},
       {"one stage too few", {"which turn's stage that is cannot be told", "frees the stage for turn", "no async_wait covers it", "its stage is not released", "no barrier stands between them", "which nothing has filled"}, one_stage_too_few},
-      {"read the next stage", {"not ordered after the copy", "no async_wait covers it", "which nothing has filled", "no barrier stands between them"}, read_next_stage},
+      {"read the next stage", {"not ordered after the copy", "no async_wait covers it", "which nothing has filled", "no barrier stands between them"}, other_stage<Opcode::shared_load>},
       {"release before the read", {"not ordered after the copy", "while a warpgroup holds the turn"}, release_before_read},
       {"release before the product is done", {"no product_wait covers it"}, release_before_sum_wait},
       {"wait behind the read", {"not ordered after the copy"}, wait_behind_read},
