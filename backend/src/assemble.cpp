@@ -179,6 +179,11 @@ AssembledKernel assemble(std::string_view kernel_name, const std::string& ptx, c
   if (result == success) result = found.complete(link.handle);
   AssembledKernel assembled{.cubin = "", .log = link.log()};
   if (result == error_ptx_compile && assembled.log.find("Unsupported .version") == std::string::npos) {
+    if (assembled.log.find("C7602") != std::string::npos) {
+      throw CompileError("flextile: compile error in kernel \"" + std::string(kernel_name) + "\"\n  [registers] a thread has too few of them on " + target.name() +
+                         " for one of its matrix instructions: take smaller tiles, more warps, or a lower occupancy where the kernel asks for one; the assembler says:\n" +
+                         assembled.log);
+    }
     throw InternalError("flextile: internal error: the assembler refuses the PTX of kernel \"" + std::string(kernel_name) + "\" for " +
                         target.name() + ":\n" + assembled.log);
   }

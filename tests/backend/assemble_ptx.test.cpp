@@ -4,7 +4,10 @@
 #include <string>
 
 #include <flextile/backend/assemble.hpp>
+#include <flextile/backend/compile.hpp>
 #include <flextile/ir/error.hpp>
+
+#include "support/reference_kernels.hpp"
 
 using namespace flextile;
 
@@ -64,6 +67,22 @@ TEST_CASE("wrong PTX is a fault of ours, with the assembler's words") {
     CHECK(message.find("the assembler refuses the PTX of kernel \"double_it\" for sm_80") != std::string::npos);
     CHECK(message.find("line 10") != std::string::npos);
   }
+}
+
+TEST_CASE("too few registers for an instruction are the caller's to mend") {
+  if (!has_linker()) {
+    MESSAGE("[SKIP] " << linker_version());
+    return;
+  }
+  ir::Function product = test::matmul({.m = 128, .n = 128, .k = 64, .warps = 8, .stages = 1});
+  product.occupancy = 4;   // 64 registers a thread: as many as one product's sums
+  std::string sentence;
+  try {
+    compile(product, Target::sm_90a());
+  } catch (const CompileError& error) {
+    sentence = error.what();
+  }
+  CHECK_MESSAGE(sentence.find("[registers] a thread has too few of them on sm_90a for one of its matrix instructions: take smaller tiles, more warps, or a lower occupancy") != std::string::npos, sentence);
 }
 
 TEST_CASE("logs are read per kernel, whoever wrote them") {

@@ -121,6 +121,13 @@ TEST_CASE("a kernel says how many of its programs share a multiprocessor") {
   const auto three = kernel("three", body, {.num_warps = 8, .occupancy = 3});
   CHECK(three.trace().occupancy == 3);
   CHECK(contains(std::string(compile(three.trace(), Target::sm_80()).ptx()), ".minnctapersm 3"));
+  std::string refused;
+  try {
+    compile(kernel("many", body, {.num_warps = 8, .occupancy = 8}).trace(), Target::parse("sm_86"));
+  } catch (const CompileError& error) {
+    refused = error.what();
+  }
+  CHECK_MESSAGE(contains(refused, "[kernel] occupancy is 8 with 8 warps: a multiprocessor of sm_86 holds at most 48 warps"), refused);
   for (int occupancy : {0, -1, 9}) {
     std::string message;
     try {

@@ -25,9 +25,16 @@ bool holds_registers(Opcode opcode) {
          opcode != Opcode::transpose;
 }
 
+/// Warps that a multiprocessor holds at a time.
+int most_warps(const Target& target) { return target.sm == 86 || target.sm == 87 || target.sm == 89 || target.sm >= 120 ? 48 : 64; }
+
 }  // namespace
 
-ir::Function limit_tiles(const ir::Function& function, const Target&) {
+ir::Function limit_tiles(const ir::Function& function, const Target& target) {
+  if (function.occupancy > 1 && function.occupancy * function.num_warps > most_warps(target)) {
+    throw CompileError("flextile: compile error in kernel \"" + function.name + "\"\n  [kernel] occupancy is " + std::to_string(function.occupancy) + " with " +
+                       std::to_string(function.num_warps) + " warps: a multiprocessor of " + target.name() + " holds at most " + std::to_string(most_warps(target)) + " warps");
+  }
   const std::int64_t threads = std::int64_t{32} * function.num_warps;
   for (std::uint32_t block = 0; block < function.block_count(); ++block) {
     for (const ir::OperationId id : function.block(ir::BlockId{block}).operations) {
