@@ -27,4 +27,15 @@ inline bool writes_memory(const ir::Function& function, ir::BlockId block) {
   });
 }
 
+/// A read of memory that the kernel may not write: its pointer or view comes from a parameter to const.
+inline bool reads_constant_memory(const ir::Function& function, const ir::Operation& read) {
+  ir::Value from = read.operands[0];
+  while (const ir::Operation* source = function.defining(from)) {
+    if (source->opcode != ir::Opcode::offset && source->opcode != ir::Opcode::view_base) return false;
+    from = source->operands[0];
+  }
+  const ir::Definition& definition = function.definition(from);
+  return definition.block == function.body() && function.parameters[definition.position].read_only;
+}
+
 }  // namespace flextile::backend

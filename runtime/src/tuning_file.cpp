@@ -118,9 +118,9 @@ void write_tuning(const std::vector<Candidate>& candidates, const Device& device
                   std::size_t best) {
   std::string text = heading(device, problem);
   for (std::size_t i = 0; i < times.size(); ++i) {
-    char number[40];
-    std::snprintf(number, sizeof number, "%.6f ms ", times[i].milliseconds);
-    text += (i == best ? "> " : "- ") + std::string(times[i].failed() ? "failed " : number) + candidate_text(candidates[i]);
+    char number[40];   // as it is read: with a point in every locale
+    const auto end = std::to_chars(number, number + sizeof number, times[i].milliseconds, std::chars_format::fixed, 6).ptr;
+    text += (i == best ? "> " : "- ") + (times[i].failed() ? "failed " : std::string(number, end) + " ms ") + candidate_text(candidates[i]);
     text += (times[i].failure.empty() ? "" : ": " + one_line(times[i].failure)) + "\n";
   }
   write_kept_tuning(key_of(candidates, device, problem), text + checksum_line(text));

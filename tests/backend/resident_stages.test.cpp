@@ -121,23 +121,31 @@ struct Choice {
   enum class By { index, entry, entry_of_entry } by;
   enum class Update { add, by_the_same, by_entry } update;
   bool listed;       // the tiles too
+  bool writes = false;   // each program writes the entries that it reads, and other ones when it is done
+  bool own_list = false; // each program has entries of its own
 };
+constexpr std::int32_t all_entries[] = {5, 2, 8, 7, 0, 11};
 
 /// As attention: s = q k^T, changed on one side of a branch, and out += s v. Entries are in memory.
 ir::Function two_products(const Choice& choice) {
   constexpr int m = 64, n = 64;
   ir::Function function("two_products", {test::matrix("q", ElementType::bf16, true), test::matrix("k", ElementType::bf16, true), test::matrix("v", ElementType::bf16, true),
-                                         test::matrix("out", ElementType::f32, false), {.name = "entries", .type = Type::pointer(ElementType::i32), .read_only = true},
+                                         test::matrix("out", ElementType::f32, false), {.name = "entries", .type = Type::pointer(ElementType::i32), .read_only = !choice.writes},
                                          {.name = "steps", .type = Type::scalar(ElementType::i32)}});
   function.num_warps = 4;
   ir::Builder b(function);
   auto number = [&](std::int64_t value) { return b.constant(ElementType::i32, value); };
   const Value zero = number(0), row = b.binary(Opcode::mul, b.program_id(0), number(m));
+  const Value entries = choice.writes || choice.own_list ? b.offset(function.parameter(4), b.binary(Opcode::mul, b.program_id(0), number(std::size(all_entries)))) : function.parameter(4);
+  auto write = [&](std::int32_t change) {
+    for (std::size_t i = 0; choice.writes && i < std::size(all_entries); ++i) b.store(b.offset(entries, number(static_cast<std::int64_t>(i))), number(all_entries[i] ^ change));
+  };
+  write(0);
   const Value q = b.view_load(function.parameter(0), {row, zero}, {m, n});
   const ir::OperationId loop = b.for_loop(zero, function.parameter(5), number(1), {b.splat(Type::tile(ElementType::f32, {m, n}), 0.0)}, {{ir::AttributeName::stages, std::int64_t{2}}});
   b.set_insertion_block(function.operation(loop).blocks[0]);
   const Value i = b.argument(loop, 0, 0);
-  auto entry_at = [&](Value at) { return b.load(b.offset(function.parameter(4), at)); };
+  auto entry_at = [&](Value at) { return b.load(b.offset(entries, at)); };
   const Value entry = entry_at(i);
   const Value at = b.binary(Opcode::mul, choice.listed ? b.binary(Opcode::shr, entry, number(1)) : i, number(n));
   const Value k = b.view_load(function.parameter(1), {at, zero}, {n, n}), v = b.view_load(function.parameter(2), {at, zero}, {n, n});
@@ -158,6 +166,7 @@ ir::Function two_products(const Choice& choice) {
   b.yield({b.dot(small, v, before)});
   b.set_insertion_block(function.body());
   b.view_store(function.parameter(3), b.results(loop)[0], {row, zero});
+  write(1);
   b.return_values();
   return function;
 }
@@ -166,8 +175,9 @@ void check_two_products(const Choice& choice, std::int32_t steps) {
   constexpr std::int64_t rows = 128, columns = 64, tiles = 6;
   std::vector<bf16> q = small_numbers(rows * columns, 1), k = small_numbers(tiles * 64 * columns, 2), v = small_numbers(tiles * 64 * columns, 3);
   std::vector<float> out(rows * columns);
-  const std::vector<std::int32_t> all = {5, 2, 8, 7, 0, 11};
-  std::vector<std::int32_t> entries(all.begin(), all.begin() + std::max(steps, 6));
+  std::vector<std::int32_t> entries(std::begin(all_entries), std::end(all_entries));
+  entries.insert(entries.end(), std::begin(all_entries), std::end(all_entries));
+  for (std::int32_t& entry : entries) entry ^= choice.writes ? 1 : 0;
   Arguments arguments;
   arguments.add_view(q, {rows, columns});
   arguments.add_view(k, {tiles * 64, columns});
@@ -258,6 +268,26 @@ TEST_CASE("every stage of two products computes the same, whatever decides the b
         }
       }
     }
+  }
+}
+
+TEST_CASE("nothing is read ahead that a program writes first: every stage of two products computes the same") {
+  for (const Choice::By by : {Choice::By::entry, Choice::By::entry_of_entry}) {
+    for (const std::int32_t steps : {0, 1, 2, 5}) {
+      INFO("decided by " << static_cast<int>(by) << ", " << steps << " steps");
+      check_two_products({by, Choice::Update::add, false, true}, steps);
+    }
+  }
+  // A list of tiles that the program writes is no producer's to read.
+  const CompiledKernel kernel = compile(two_products({Choice::By::entry, Choice::Update::add, true, true}), Target::sm_90a(), {.line_info = false, .binary = false});
+  CHECK_FALSE(kernel.resident);
+  CHECK(kernel.explain().find("memory that nobody writes") != std::string::npos);
+}
+
+TEST_CASE("every stage of two products computes the same: lists at pointers that depend on the program") {
+  for (const std::int32_t steps : {0, 1, 2, 5}) {
+    CAPTURE(steps);
+    check_two_products({Choice::By::entry, Choice::Update::add, true, false, true}, steps);
   }
 }
 

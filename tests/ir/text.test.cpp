@@ -39,7 +39,7 @@ TEST_CASE("an occupancy other than 1 is part of the text, and checked") {
   } catch (const InternalError& error) {
     fault = error.what();
   }
-  CHECK_MESSAGE(contains(fault, "occupancy is 3 with 32 warps: must be 1 or more, and at most 64 warps together"), fault);
+  CHECK_MESSAGE(contains(fault, "occupancy is 3 with 32 warps: must be from 1 to 32, and at most 64 warps together"), fault);
   CHECK_THROWS_AS(parse("func @f() num_warps(4) occupancy(0) {\n return\n}"), CompileError);
 }
 

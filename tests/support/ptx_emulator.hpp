@@ -508,7 +508,7 @@ class PtxEmulator : private PtxProgram {
     if (to == "tf32") return cut(x + 0x1000, 32) & 0xffffe000u;
     if (!is_float_type(from)) {
       const std::uint64_t wide = from[0] == 's' ? static_cast<std::uint64_t>(extend(x, bits_of(from))) : cut(x, bits_of(from));
-      if (!is_float_type(to)) return cut(wide, bits_of(to));
+      if (!is_float_type(to)) return to[0] == 's' && bits_of(to) == 8 ? cut(static_cast<std::uint64_t>(extend(cut(wide, 8), 8)), 16) : cut(wide, bits_of(to));
       return float_bits(from[0] == 's' ? static_cast<double>(static_cast<std::int64_t>(wide)) : static_cast<double>(wide), to);
     }
     double value = number(x, from);
@@ -589,7 +589,11 @@ class PtxEmulator : private PtxProgram {
     if (n == "prmt") {
       const std::uint64_t both = cut(in(1), 32) | cut(in(2), 32) << 32, selector = in(3);
       std::uint64_t result = 0;
-      for (int k = 0; k < 4; ++k) result |= (both >> (8 * (selector >> (4 * k) & 7)) & 255) << (8 * k);
+      for (int k = 0; k < 4; ++k) {
+        std::uint64_t byte = both >> (8 * (selector >> (4 * k) & 7)) & 255;
+        if (selector >> (4 * k) & 8) byte = byte & 128 ? 255 : 0;   // copies of its sign
+        result |= byte << (8 * k);
+      }
       return result;
     }
     const std::uint64_t result = ptx_binary(n, type, in(1), in(2));

@@ -293,7 +293,7 @@ std::string explain_bound(const ir::Function& scheduled, const Target& target) {
   std::string text = "[bound] " + std::string(units[0].limit) + ": " + (bound.per_iteration ? "an iteration" : "a program") +
                      (bound.products.empty() ? "" : " (" + bound.products + ")") + " takes at least ";
   for (std::size_t i = 0; i < units.size() && units[i].clocks >= 1; ++i)
-    text += (i == 0 ? "" : ", ") + std::to_string(std::lround(units[i].clocks)) + (i == 0 ? " clocks of " : " of ") + units[i].name;
+    text += (i == 0 ? "" : ", ") + std::to_string(std::llround(std::min(units[i].clocks, 1e18))) + (i == 0 ? " clocks of " : " of ") + units[i].name;
   const bool placed = bound.location.line > 0 && bound.location.file < scheduled.files.size();
   return (placed ? scheduled.files[bound.location.file] + ":" + std::to_string(bound.location.line) + ": " : "") + text;
 }

@@ -404,8 +404,11 @@ class BulkLoads : ResidentPrograms {
   /// What the producer must be able to compute by itself.
   bool plan_producer(const Operation& loop) {
     std::vector<Value> wanted(loop.operands.begin(), loop.operands.begin() + 3);
+    const bool written = writes(consumer_.body);   // by the program, in front of the loop too: another warp would read it too early
+    auto may_read = [&](OperationId id) { return !written || !ir::has(f_.operation(id).opcode, ir::reads) || reads_what_nobody_writes(f_.operation(id)); };
     for (const std::vector<Copied>* list : {&single_, &rings_}) {
       for (const Copied& copied : *list) {
+        if (!std::all_of(copied.slice.begin(), copied.slice.end(), may_read)) return false;
         for (OperationId id : copied.slice) wanted.insert(wanted.end(), f_.operation(id).operands.begin(), f_.operation(id).operands.end());
         const auto& operands = f_.operation(copied.load).operands;
         wanted.insert(wanted.end(), operands.begin() + 1, operands.end());

@@ -1,5 +1,7 @@
 #include "nvptx/first_reads.hpp"
 
+#include "effects.hpp"
+
 namespace flextile::backend {
 
 FirstReads::FirstReads(ir::Function& function, ir::OperationId loop, ir::BlockId programs_body, const std::set<std::uint32_t>& decides, const std::vector<ir::OperationId>& reads)
@@ -27,8 +29,10 @@ bool FirstReads::collect(Value value) {
 
 bool FirstReads::plan() {
   slice_.clear();
-  return !reads_.empty() && collect(loop_.operands[0]) && collect(loop_.operands[1]) &&
-         std::all_of(reads_.begin(), reads_.end(), [&](OperationId read) { return collect(f_.operation(read).results[0]); });
+  // They come before what the program, or the one before, writes.
+  return !reads_.empty() && collect(loop_.operands[0]) && collect(loop_.operands[1]) && std::all_of(reads_.begin(), reads_.end(), [&](OperationId read) {
+    return reads_constant_memory(f_, f_.operation(read)) && collect(f_.operation(read).results[0]);
+  });
 }
 
 auto FirstReads::read(BlockId block, Values names) -> std::vector<Value> {

@@ -107,6 +107,8 @@ bool ResidentPrograms::is_at_hand(OperationId id) const {
   return operation.operands.empty() || operation.opcode == Opcode::view_size || operation.opcode == Opcode::view_stride || operation.opcode == Opcode::view_base;
 }
 
+bool ResidentPrograms::is_pointer(OperationId id) const { return f_.type(f_.operation(id).results[0]).is_pointer(); }
+
 Value ResidentPrograms::scalar_ring(Order& order, int words, std::int64_t readers) {
   return emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(ElementType::i32, {words}, programs_ahead),
                     {{AttributeName::barriers, std::int64_t{1}}, {AttributeName::readers, readers}});
@@ -114,17 +116,41 @@ Value ResidentPrograms::scalar_ring(Order& order, int words, std::int64_t reader
 
 std::vector<Value> ResidentPrograms::share(Order& order) {
   computed_.clear();
+  pointers_.clear();
   auto in_slice = [&](OperationId id) { return std::find(slice_.begin(), slice_.end(), id) != slice_.end(); };
+  // Each role computes pointers of its own from the scalars.
+  std::vector<OperationId> pointers;
+  for (auto id = slice_.rbegin(); id != slice_.rend(); ++id) {
+    const std::vector<OperationId> all = users(f_.operation(*id).results[0]);
+    auto is_outside = [&](OperationId user) { return !in_slice(user) || std::find(pointers.begin(), pointers.end(), user) != pointers.end(); };
+    if (is_pointer(*id) && !is_at_hand(*id) && std::any_of(all.begin(), all.end(), is_outside)) pointers.insert(pointers.begin(), *id);
+  }
+  auto inside = [&](OperationId id) { return in_slice(id) && std::find(pointers.begin(), pointers.end(), id) == pointers.end(); };
+  Renamed shared;
   int words = 1;
   for (OperationId id : slice_) {
     const Value value = f_.operation(id).results[0];
     const std::vector<OperationId> all = users(value);
-    if (is_at_hand(id) || std::all_of(all.begin(), all.end(), in_slice)) continue;
+    if (is_at_hand(id) || is_pointer(id) || std::all_of(all.begin(), all.end(), inside)) continue;
     computed_.push_back(value);
     words += bit_width(f_.type(value).element) > 32 ? 2 : 1;
     const Value here = f_.add_argument(consumer_.body, f_.type(value));
     consumer_.scalars.push_back(here);
+    shared[value.index] = here;
     for (OperationId user : all) {
+      if (!in_slice(user)) substitute(user, value, here);
+    }
+  }
+  for (OperationId id : pointers) {   // those of the slice stay: they are computed for the program that comes next
+    Operation operation = f_.operation(id);
+    const Value value = std::exchange(operation.results, {})[0];
+    for (Value& operand : operation.operands) operand = renamed(shared, operand);
+    Order own;
+    pointers_.push_back(emit(own, consumer_.body, std::move(operation), {f_.type(value)}));
+    const Value here = f_.operation(pointers_.back()).results[0];
+    insert_after(id, consumer_.body, own);
+    shared[value.index] = here;
+    for (OperationId user : users(value)) {
       if (!in_slice(user)) substitute(user, value, here);
     }
   }
@@ -141,6 +167,7 @@ ResidentPrograms::ProgramLoop ResidentPrograms::producer(Renamed& names) {
   }
   Order simple, order;
   std::copy_if(slice_.begin(), slice_.end(), std::back_inserter(simple), [&](OperationId id) { return is_at_hand(id); });
+  simple.insert(simple.end(), pointers_.begin(), pointers_.end());
   repeat(order, loop.body, simple, {}, names);
   f_.block(loop.body).operations = std::move(order);
   return loop;

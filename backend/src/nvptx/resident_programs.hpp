@@ -57,6 +57,7 @@ class ResidentPrograms : protected TileCopies {
   bool reads_axis(std::int64_t axis) const;
   ProgramLoop make_loop();
   bool is_at_hand(ir::OperationId id) const;
+  bool is_pointer(ir::OperationId id) const;
   ir::Value scalar_ring(Order& order, int words, std::int64_t readers);
   ir::BlockId nothing();
   void refill(Order& order, ir::BlockId block, ir::Value ring, ir::Value turn, ir::BlockId filled, Order inner, std::int64_t warp);
@@ -71,6 +72,7 @@ class ResidentPrograms : protected TileCopies {
   Order outside_;                        // what comes before the roles
   Order slice_;                          // of the consumer's body: what is needed
   std::vector<ir::Value> computed_;      // in it: what is shared
+  std::vector<ir::OperationId> pointers_;     // what each role computes of them for itself
 };
 
 }  // namespace flextile::backend

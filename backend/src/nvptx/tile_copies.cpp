@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "effects.hpp"
 #include "nvptx/matmul.hpp"
 
 namespace flextile::backend {
@@ -75,15 +76,7 @@ const ir::Parameter* TileCopies::parameter_of(Value value) const {
   return !definition.operation && definition.block == f_.body() ? &f_.parameters[definition.position] : nullptr;
 }
 
-bool TileCopies::reads_what_nobody_writes(const Operation& operation) const {
-  Value from = operation.operands[0];
-  while (const Operation* source = f_.defining(from)) {
-    if (source->opcode != Opcode::offset && source->opcode != Opcode::view_base) return false;
-    from = source->operands[0];
-  }
-  const ir::Parameter* parameter = parameter_of(from);
-  return parameter && parameter->read_only;
-}
+bool TileCopies::reads_what_nobody_writes(const Operation& operation) const { return reads_constant_memory(f_, operation); }
 
 bool TileCopies::contains_loop(BlockId block) const {
   for (OperationId id : f_.block(block).operations) {

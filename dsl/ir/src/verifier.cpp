@@ -19,8 +19,8 @@ class Verifier {
     if (function_.block_count() == 0) return {"the function has no body", {}};
     if (function_.num_warps < 1 || function_.num_warps > 32)
       return {join("num_warps is ", function_.num_warps, ": must be from 1 to 32"), {}};
-    if (function_.occupancy < 1 || function_.occupancy * function_.num_warps > 64)
-      return {join("occupancy is ", function_.occupancy, " with ", function_.num_warps, " warps: must be 1 or more, and at most 64 warps together"), {}};
+    if (function_.occupancy < 1 || function_.occupancy > 32 || function_.occupancy * function_.num_warps > 64)
+      return {join("occupancy is ", function_.occupancy, " with ", function_.num_warps, " warps: must be from 1 to 32, and at most 64 warps together"), {}};
     const std::vector<Value>& arguments = function_.block(function_.body()).arguments;
     if (arguments.size() != function_.parameters.size()) {
       return {join("the function has ", function_.parameters.size(), " parameters, its body ", arguments.size(), " arguments"), {}};
