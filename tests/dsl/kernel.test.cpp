@@ -127,7 +127,7 @@ TEST_CASE("a kernel says how many of its programs share a multiprocessor") {
   } catch (const CompileError& error) {
     refused = error.what();
   }
-  CHECK_MESSAGE(contains(refused, "[kernel] occupancy is 8 with 8 warps: a multiprocessor of sm_86 holds at most 48 warps"), refused);
+  CHECK_MESSAGE(contains(refused, "[kernel] occupancy is 8 with 8 warps: a multiprocessor of sm_86 holds at most 48 warps and 16 programs"), refused);
   for (int occupancy : {0, -1, 9}) {
     std::string message;
     try {

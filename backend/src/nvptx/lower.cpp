@@ -207,7 +207,7 @@ std::vector<std::string> explain(const ir::Function& function) {
       }
       if (operation.opcode == Opcode::for_ && operation.attributes.integer(ir::AttributeName::stages, 1) > 1) {
         if (is_pipelined(function, operation.blocks[0])) continue;
-        say(operation.location, "[for] not pipelined: no load in it feeds a dot alone from a view that is 16-byte aligned with unit stride, at offsets known ahead");
+        say(operation.location, "[for] not pipelined: no load in it feeds a dot alone from a view that is 16-byte aligned with unit stride, at offsets known ahead, or shared memory has no room for two stages of what does");
       }
     }
   }

@@ -25,15 +25,24 @@ bool holds_registers(Opcode opcode) {
          opcode != Opcode::transpose;
 }
 
-/// Warps that a multiprocessor holds at a time.
-int most_warps(const Target& target) { return target.sm == 86 || target.sm == 87 || target.sm == 89 || target.sm >= 120 ? 48 : 64; }
+/// What a multiprocessor holds at a time.
+struct Room {
+  int warps, programs;
+};
+Room room_of(const Target& target) {
+  if (target.sm == 86 || target.sm == 87) return {48, 16};
+  if (target.sm == 89 || target.sm >= 120) return {48, 24};
+  return {64, 32};
+}
 
 }  // namespace
 
 ir::Function limit_tiles(const ir::Function& function, const Target& target) {
-  if (function.occupancy > 1 && function.occupancy * function.num_warps > most_warps(target)) {
+  const Room room = room_of(target);
+  if (function.occupancy > 1 && (function.occupancy * function.num_warps > room.warps || function.occupancy > room.programs)) {
     throw CompileError("flextile: compile error in kernel \"" + function.name + "\"\n  [kernel] occupancy is " + std::to_string(function.occupancy) + " with " +
-                       std::to_string(function.num_warps) + " warps: a multiprocessor of " + target.name() + " holds at most " + std::to_string(most_warps(target)) + " warps");
+                       std::to_string(function.num_warps) + " warps: a multiprocessor of " + target.name() + " holds at most " + std::to_string(room.warps) + " warps and " +
+                       std::to_string(room.programs) + " programs");
   }
   const std::int64_t threads = std::int64_t{32} * function.num_warps;
   for (std::uint32_t block = 0; block < function.block_count(); ++block) {
