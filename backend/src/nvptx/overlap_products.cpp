@@ -362,7 +362,7 @@ class Overlap : OverlapPlan {
   } programs_;                                 // the loop over programs, where they stay on the device
   Value index_;
   std::int64_t stages_ = 1;                    // of the ring that the second product reads
-  std::optional<std::size_t> side_;                    // of the branch, which is being copied
+  std::optional<std::size_t> side_;            // of the branch, which is being copied
   std::vector<OperationId> body_operations_;
   Values late_names_;                          // what the late operations' copies are called
 };

@@ -72,7 +72,7 @@ class ResidentPrograms : protected TileCopies {
   Order outside_;                        // what comes before the roles
   Order slice_;                          // of the consumer's body: what is needed
   std::vector<ir::Value> computed_;      // in it: what is shared
-  std::vector<ir::OperationId> pointers_;     // what each role computes of them for itself
+  std::vector<ir::OperationId> pointers_;     // pointers that each role computes for itself
 };
 
 }  // namespace flextile::backend

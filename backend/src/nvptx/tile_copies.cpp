@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "effects.hpp"
 #include "nvptx/matmul.hpp"
 
 namespace flextile::backend {

@@ -1,4 +1,4 @@
-// Refuses kernels whose tiles are far too large for the registers of a program's threads.
+// Refuses kernels that a multiprocessor cannot hold: tiles far too large for the threads' registers, or an occupancy of more warps or programs than it has room for.
 #pragma once
 #include <flextile/backend/target.hpp>
 #include <flextile/ir/function.hpp>
