@@ -34,21 +34,44 @@ bool suits_wide_blocks(std::int64_t q_len) {
   return computed(192) * 100 <= computed(128) * 106;
 }
 
-/// Columns of a step of three warpgroups: half of scores, weights and output take at most 128 of a thread's 160 registers.
-int wide_step(int dim) { return dim <= 64 ? 128 : dim <= 96 ? 96 : 80; }
+/// Defaults of kernels whose products are wgmma, measured on an H200 (docs/performance.md). Three warpgroups of 64 rows keep the matrix
+/// units busier than two, where the rows of a block can be shared out so. Narrow steps leave registers for both products at once: half of
+/// scores, weights and output take at most 128 of a thread's 160. A mod that reads memory for each score needs more of them still.
+struct Defaults {
+  int dim;            // head dims up to this one
+  ModWeight weight;   // of the score mod
+  Limits unmasked;    // all keys, where blocks of 192 rows suit the length; else as `usual`
+  Limits wide;        // a block mask whose tiles have a multiple of 192 rows
+  Limits usual;       // any other block mask
+};
+
+constexpr Defaults warpgroup_defaults[] = {
+    {64, ModWeight::light, {192, 128, 12, 3}, {192, 128, 12, 3}, {128, 80, 8, 3}},
+    {64, ModWeight::matrix, {192, 128, 12, 3}, {192, 128, 12, 3}, {128, 64, 8, 4}},
+    {64, ModWeight::reads, {128, 80, 8, 3}, {192, 80, 12, 3}, {128, 80, 8, 3}},
+    {96, ModWeight::light, {192, 96, 12, 3}, {192, 96, 12, 3}, {128, 128, 8, 2}},
+    {96, ModWeight::matrix, {192, 64, 12, 3}, {192, 64, 12, 3}, {128, 64, 8, 3}},
+    {96, ModWeight::reads, {128, 128, 8, 2}, {192, 64, 12, 3}, {128, 128, 8, 2}},
+    {128, ModWeight::light, {192, 80, 12, 3}, {192, 80, 12, 3}, {128, 128, 8, 2}},
+    {128, ModWeight::matrix, {192, 64, 12, 3}, {192, 64, 12, 3}, {128, 64, 8, 3}},
+    {128, ModWeight::reads, {128, 128, 8, 2}, {192, 64, 12, 3}, {128, 128, 8, 2}},
+    {256, ModWeight::light, {128, 80, 8, 2}, {128, 80, 8, 2}, {128, 80, 8, 2}},
+    {256, ModWeight::matrix, {128, 80, 8, 2}, {128, 80, 8, 2}, {128, 80, 8, 2}},
+    {256, ModWeight::reads, {128, 80, 8, 2}, {128, 80, 8, 2}, {128, 80, 8, 2}},
+};
+
+const Defaults& warpgroup_defaults_of(int dim, ModWeight weight) {
+  return *std::find_if(std::begin(warpgroup_defaults), std::end(warpgroup_defaults), [&](const Defaults& row) { return dim <= row.dim && weight == row.weight; });
+}
 
 Limits limits_of(const AttentionShape& shape, const Target& target, std::int64_t q_len) {
   const int dim = std::max(shape.dim, shape.value_dim);
   if (!target.is_gpu()) return dim > 128 ? Limits{64, 64, 1, 1} : Limits{128, 128, 1, 1};
   if (shape.element == ElementType::f32) return dim > 128 ? Limits{32, 32, 8, 2} : dim > 64 ? Limits{64, 32, 8, 2} : Limits{64, 32, 4, 2};
-  // Measured on an H200 (docs/performance.md), but for targets with little shared memory.
   if (multiplies_in_warpgroups(shape, target)) {
-    // Three warpgroups of 64 rows keep the matrix units busier than two, where the rows of a block can be shared out so.
-    // Narrow steps leave registers for both products at once.
-    const bool wide = shape.q_block == 0 ? suits_wide_blocks(q_len) : shape.q_block % 192 == 0;
-    if (shape.matrix && dim <= 128) return wide ? Limits{192, 64, 12, 3} : Limits{128, 64, 8, 3};
-    if (dim <= 128 && wide) return {192, wide_step(dim), 12, 3};
-    return dim > 128 ? Limits{128, 80, 8, 2} : dim > 64 ? Limits{128, 128, 8, 2} : Limits{128, 80, 8, 3};
+    const Defaults& defaults = warpgroup_defaults_of(dim, shape.weight);
+    if (shape.q_block == 0) return suits_wide_blocks(q_len) ? defaults.unmasked : defaults.usual;
+    return shape.q_block % 192 == 0 ? defaults.wide : defaults.usual;
   }
   // Without warpgroups, four warps of 32 rows read each key and value tile half as often as eight
   // of 16, and two such programs share a multiprocessor; larger head dims have no registers for that.
@@ -140,7 +163,8 @@ MaskBlock best_mask_block(ElementType element, int dim, const Target& target, st
   constexpr std::int64_t many = 4096;   // rows: then keys and values are read less often by blocks of 192 rows
   if (dim <= 64 && q_len > 1024 && q_len <= many) return {128, 80};
   if (!suits_wide_blocks(q_len)) return {};
-  return {192, wide_step(dim)};
+  const Limits& wide = warpgroup_defaults_of(dim, ModWeight::light).wide;
+  return {wide.block_m, wide.block_n};
 }
 
 std::string to_string(const AttentionConfig& c) {

@@ -12,6 +12,7 @@
 #include "forward_kernel.hpp"
 #include "forward_launch.hpp"
 #include "mod_arguments.hpp"
+#include "mod_weight.hpp"
 #include "tuned_kernels.hpp"
 
 namespace flextile {
@@ -38,19 +39,12 @@ AttentionConfig configure(const AttentionShape& shape, std::int64_t q_len, const
   return config;
 }
 
-/// The mod captures a matrix of 16-bit numbers.
-bool reads_matrix(const ir::Function* fragment) {
-  return fragment && std::any_of(fragment->parameters.begin(), fragment->parameters.end(), [](const ir::Parameter& parameter) {
-    return parameter.type.is_view() && parameter.type.rank >= 2 && bit_width(parameter.type.element) == 16;
-  });
-}
-
 }  // namespace
 
 ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& options, const Target& target) {
   ForwardKernel kernel;
   kernel.shape = {p.query.element, static_cast<int>(p.dim), static_cast<int>(p.value_dim), p.mask ? p.mask->q_block() : 0, p.mask ? p.mask->kv_block() : 0};
-  kernel.shape.matrix = reads_matrix(p.score ? p.score->fragment : nullptr);
+  kernel.shape.weight = weight_of(p.score ? p.score->fragment : nullptr);
   kernel.config = configure(kernel.shape, p.q_len, target, {options.block_m, options.block_n, options.num_warps, options.stages});
   kernel.score = p.score ? p.score->fragment : nullptr;
   kernel.mask = p.mask ? p.mask->mod().fragment : nullptr;
@@ -199,7 +193,7 @@ ForwardKernel requested_kernel(const ir::Mod* score, const ir::Mod* mask, const 
     refuse("compile_flex_attention", "element is " + std::string(name(options.element)) + ": it must be f32, f16 or bf16");
   ForwardKernel kernel;
   kernel.shape = {options.element, options.dim, options.value_dim ? options.value_dim : options.dim, mask ? options.q_block : 0, mask ? options.kv_block : 0};
-  kernel.shape.matrix = reads_matrix(score ? score->fragment : nullptr);
+  kernel.shape.weight = weight_of(score ? score->fragment : nullptr);
   kernel.config = configure(kernel.shape, 0, target, {options.block_m, options.block_n, options.num_warps, options.stages});
   kernel.score = score ? score->fragment : nullptr;
   kernel.mask = mask ? mask->fragment : nullptr;
@@ -233,7 +227,7 @@ CompiledKernel compile_attention(const ir::Mod* score, const ir::Mod* mask, cons
                                  const CompileOptions& compile_options) {
   const attention::ForwardKernel kernel = attention::requested_kernel(score, mask, options, target);
   CompiledKernel compiled = compile(attention::trace_aligned(kernel), target, compile_options);
-  compiled.explanation.insert(compiled.explanation.begin(), "[flex_attention] " + to_string(kernel.config));
+  compiled.explanation.insert(compiled.explanation.begin(), "[flex_attention] " + kernel.describe());
   return compiled;
 }
 

@@ -7,6 +7,7 @@
 #include "kernel_families.hpp"
 #include "kernel_parameters.hpp"
 #include "mod_arguments.hpp"
+#include "mod_trend.hpp"
 
 namespace flextile::attention {
 namespace {
@@ -65,6 +66,10 @@ std::uint64_t ForwardKernel::hash() const {
       .value();
 }
 
+bool ForwardKernel::last_keys_first() const { return score && rises_along_keys(*score); }
+
+std::string ForwardKernel::describe() const { return to_string(config) + (last_keys_first() ? ", the last keys first" : ""); }
+
 std::vector<ir::Parameter> ForwardKernel::signature() const {
   std::vector<ir::Parameter> parameters = {tensor("query", shape.element, 4, true), tensor("key", shape.element, 4, true),
                                            tensor("value", shape.element, 4, true), tensor("out", shape.element, 4, false)};
@@ -90,6 +95,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
   // behind a score mod, with the scale where there is none and the scale keeps the order of the scores.
   const Precision precision = tf32 ? Precision::tf32 : Precision::ieee;
   const bool scale_late = !score && positive_scale;
+  const bool from_end = last_keys_first();
   const bool in_strands = shape.element != ElementType::f32 && c.num_warps > 1;   // products hold a row in several threads
   // Only what reads captured tensors must be kept from positions that do not exist: what comes of those is hidden, or not stored.
   const ir::Function quick_score = score && !exact_math ? quick(*score) : ir::Function{};
@@ -147,7 +153,8 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyVar acc = full(ElementType::f32, {c.block_m, c.padded_value_dim}, 0);
     AnyTile factor = scale_late ? AnyTile(scale * log2e) : full(ElementType::f32, {}, log2e);
 
-    for (auto step : range(0, steps, 1, {.stages = c.stages})) {
+    for (auto number_of_step : range(0, steps, 1, {.stages = c.stages})) {
+      AnyTile step = from_end ? AnyTile(steps - 1 - number_of_step) : AnyTile(number_of_step);
       AnyTile entry = listed ? AnyTile(load(entries + (start + step / c.column_parts))) : AnyTile(step);
       AnyTile tile_column = listed ? AnyTile((entry >> 1) * shape.kv_block) : AnyTile(step * c.block_n);
       AnyTile first_column = listed ? AnyTile(tile_column + step % c.column_parts * c.column_step) : tile_column;

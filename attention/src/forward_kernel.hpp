@@ -1,6 +1,7 @@
 // The forward attention kernel: a tile program after Dao, "FlashAttention-2" (2023), algorithm 1, over the tiles that a
 // block mask lists.
 #pragma once
+#include <string>
 #include <vector>
 
 #include <flextile/attention/attention_config.hpp>
@@ -23,6 +24,10 @@ struct ForwardKernel {
   bool clamped = true;                     // mods that read memory see existing positions only; a GPU's reads guard their bounds themselves
   bool operator==(const ForwardKernel&) const = default;
   std::uint64_t hash() const;
+  /// Where the score mod raises scores towards the last keys those come first: a row's reference then has little to follow.
+  bool last_keys_first() const;
+  /// The configuration and the order, for explain().
+  std::string describe() const;
 
   std::vector<ir::Parameter> signature() const;
   /// `facts` is signature() with what is known of the arguments.

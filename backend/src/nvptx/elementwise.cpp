@@ -175,7 +175,8 @@ llvm::Value* integer_operation(Lowering& l, Opcode opcode, const Registers& x, b
   }
 }
 
-/// a b + u (x + number), where u and x are the same along a row or a column: u number + (a b + u x), which spares the product.
+/// a b + u (x + number), where u and x are the same for many registers: a b + (u number + u x), of which the second part is the same
+/// for all registers with that number, as along the diagonals of a product's tile.
 llvm::Value* multiply_add(Lowering& l, const Registers& x) {
   llvm::Type* type = x[0]->getType();
   auto fma = [&](llvm::Value* a, llvm::Value* b, llvm::Value* c) { return call(l, llvm::Intrinsic::fma, {a, b, c}, {type}); };
@@ -185,7 +186,7 @@ llvm::Value* multiply_add(Lowering& l, const Registers& x) {
     auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(product->getOperand(i));
     if (!sum || sum->getOpcode() != llvm::Instruction::FAdd || !llvm::isa<llvm::ConstantFP>(sum->getOperand(1)) || !llvm::isa<llvm::SIToFPInst>(sum->getOperand(0))) continue;
     llvm::Value* factor = product->getOperand(1 - i);
-    return fma(factor, sum->getOperand(1), fma(x[0], x[1], l.b.CreateFMul(factor, sum->getOperand(0))));
+    return fma(x[0], x[1], fma(factor, sum->getOperand(1), l.b.CreateFMul(factor, sum->getOperand(0))));
   }
   return fma(x[0], x[1], x[2]);
 }

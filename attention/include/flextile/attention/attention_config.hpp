@@ -8,6 +8,11 @@
 
 namespace flextile {
 
+/// What a score mod asks of each score: arithmetic, and what rows or columns alone decide; an element of a captured matrix of 16-bit
+/// numbers, matrix(..., q, kv), which is fetched in tiles that need room beside keys and values; or a read of its own, whose address
+/// and value need registers.
+enum class ModWeight { light, matrix, reads };
+
 /// What decides the kernel's shape. Lengths, batch and head counts are not among it: they never recompile.
 struct AttentionShape {
   ElementType element = ElementType::bf16;
@@ -15,7 +20,7 @@ struct AttentionShape {
   int value_dim = 64;     // Ev: head dim of value
   int q_block = 0;        // rows of a block mask's tile; 0: no block mask
   int kv_block = 0;       // its columns
-  bool matrix = false;    // a mod reads a captured matrix of 16-bit numbers, whose tiles then need room beside keys and values
+  ModWeight weight = ModWeight::light;   // of the score mod
   bool operator==(const AttentionShape&) const = default;
 };
 

@@ -1,0 +1,72 @@
+// What is known of a score mod before it runs: which keys come first, and which schedule it gets.
+#include <doctest/doctest.h>
+
+#include <flextile/flextile.hpp>
+
+#include "mod_trend.hpp"
+#include "mod_weight.hpp"
+
+using namespace flextile;
+
+namespace {
+
+template <class Mod> bool rises(const Mod& mod) { return attention::rises_along_keys(*erase_score(mod).fragment); }
+template <class Mod> ModWeight weight(const Mod& mod) { return attention::weight_of(erase_score(mod).fragment); }
+
+}  // namespace
+
+TEST_CASE("a bias that falls with the distance raises scores towards the last keys") {
+  CHECK(rises(scores::alibi(8)));
+  CHECK(rises([](auto s, auto, auto, auto q, auto kv) { return s + (kv - q); }));
+  CHECK(rises([](auto s, auto, auto, auto q, auto kv) { return s - 0.5f * (q - kv); }));
+  CHECK(rises([](auto s, auto, auto, auto q, auto kv) { return 20 * tanh((s + 0.1f * (kv - q)) / 20.0f); }));
+  CHECK(rises([](auto s, auto, auto, auto q, auto kv) { return s - log(cast<f32>(q - kv + 1)); }));
+  CHECK(rises([](auto s, auto, auto, auto q, auto kv) { return s - 0.25f * max(q - kv, 0); }));
+  CHECK(rises([](auto s, auto, auto h, auto q, auto kv) { return where(h < 4, s + 0.1f * (kv - q), s); }));
+  const Tensor<f32> slopes = zeros<f32>(Device::host(), {8});
+  CHECK(rises([slopes](auto s, auto, auto h, auto q, auto kv) { return s + abs(slopes[h]) * (kv - q); }));
+}
+
+TEST_CASE("no order of keys is better where scores fall, stay or nothing is known") {
+  const Tensor<f32> slopes = zeros<f32>(Device::host(), {8}), table = zeros<f32>(Device::host(), {100});
+  CHECK_FALSE(rises(scores::relative));
+  CHECK_FALSE(rises(scores::softcap(20)));
+  CHECK_FALSE(rises(scores::head_bias));
+  CHECK_FALSE(rises([](auto s, auto, auto, auto q, auto kv) { return s + abs(kv - q); }));
+  CHECK_FALSE(rises([](auto s, auto, auto, auto q, auto kv) { return s + (q - 2) * kv; }));
+  CHECK_FALSE(rises([](auto s, auto, auto, auto, auto kv) { return s + sin(cast<f32>(kv)); }));
+  CHECK_FALSE(rises([](auto s, auto, auto, auto, auto kv) { return s * (kv + 1); }));          // of which sign the score is, nobody knows
+  CHECK_FALSE(rises([](auto s, auto, auto, auto, auto kv) { return s + kv % 7; }));
+  CHECK_FALSE(rises([](auto s, auto, auto, auto q, auto kv) { return where(kv > q, s, s + kv); }));
+  CHECK_FALSE(rises([slopes](auto s, auto, auto h, auto q, auto kv) { return s + slopes[h] * (kv - q); }));
+  CHECK_FALSE(rises([table](auto s, auto, auto, auto, auto kv) { return s + table[kv]; }));
+}
+
+TEST_CASE("what a score mod reads decides its schedule") {
+  const Tensor<f32> table = zeros<f32>(Device::host(), {8, 100}), wide = zeros<f32>(Device::host(), {64, 64});
+  const Tensor<bf16> matrix = zeros<bf16>(Device::host(), {64, 64}), matrices = zeros<bf16>(Device::host(), {8, 64, 64});
+  CHECK(attention::weight_of(nullptr) == ModWeight::light);
+  CHECK(weight(scores::alibi(8)) == ModWeight::light);
+  CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table(h, q) * table(h, kv); }) == ModWeight::light);   // once a row, once a column
+  CHECK(weight([matrix](auto s, auto, auto, auto q, auto kv) { return s + matrix(q, kv); }) == ModWeight::matrix);
+  CHECK(weight([matrices](auto s, auto, auto h, auto q, auto kv) { return s + matrices(h, q, kv + 3); }) == ModWeight::matrix);
+  CHECK(weight([matrix](auto s, auto, auto, auto q, auto kv) { return s + matrix(kv, q); }) == ModWeight::reads);
+  CHECK(weight([matrix](auto s, auto, auto, auto q, auto kv) { return s + matrix(q, kv / 2); }) == ModWeight::reads);
+  CHECK(weight([wide](auto s, auto, auto, auto q, auto kv) { return s + wide(q, kv); }) == ModWeight::reads);                     // f32 is not fetched in tiles
+  CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table(h, q - kv + 50); }) == ModWeight::reads);
+  CHECK(weight([table, matrix](auto s, auto, auto h, auto q, auto kv) { return s + matrix(q, kv) + table(h, q - kv); }) == ModWeight::reads);
+}
+
+TEST_CASE("a mod with reads of its own gets a schedule with more registers for it") {
+  auto config = [](int dim, ModWeight weight, int q_block, int kv_block) {
+    return choose_config({.element = ElementType::bf16, .dim = dim, .value_dim = dim, .q_block = q_block, .kv_block = kv_block, .weight = weight}, Target::sm_90a());
+  };
+  CHECK(config(64, ModWeight::light, 0, 0).block_n == 128);
+  CHECK(config(64, ModWeight::reads, 0, 0).num_warps == 8);
+  CHECK(config(64, ModWeight::reads, 192, 80).block_n == 80);
+  CHECK(config(128, ModWeight::reads, 0, 0).num_warps == 8);
+  CHECK(config(128, ModWeight::matrix, 0, 0).block_n == 64);
+  for (const int dim : {16, 64, 80, 96, 128, 192, 256})            // the table has a row for each
+    for (const ModWeight weight : {ModWeight::light, ModWeight::matrix, ModWeight::reads})
+      for (const int rows : {0, 128, 192}) CHECK(config(dim, weight, rows, rows).num_warps >= (dim > 128 && rows == 192 ? 4 : 8));
+}
