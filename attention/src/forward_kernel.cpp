@@ -22,6 +22,14 @@ constexpr float slack = 8;   // in powers of 2: weights stay below 256, far from
 /// x[M] as a column [M, 1].
 AnyTile column(const AnyTile& x) { return expand_dims(x, 1); }
 
+/// first, first + 1, ...: rows or columns, which are 0 or more.
+AnyTile positions(const AnyTile& first, int count) {
+  const AnyTile sum = first + arange(count);
+  ir::Function& function = builder_here().function();
+  function.operation(function.definition(sum.value()).operation).attributes.set(ir::AttributeName::position, std::int64_t{1});
+  return sum;
+}
+
 /// Stores rows first .. first + M that lie below `end` into axis 2 of `view` (batch, head, row[, column]).
 /// Only where the compute tile has padding: otherwise view stores drop what lies outside.
 void store_rows_below(const AnyView& view, const AnyTile& value, const AnyTile& batch, const AnyTile& head, const AnyTile& rows, const AnyTile& end) {
@@ -135,7 +143,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     auto listing = [&](int what) { return gather(tile_rows, mask_batch, mask_head, turn / c.row_parts, what); };   // row, count, start
     AnyTile tile_row = listed ? AnyTile(cast(listing(0), ElementType::i32)) : turn;
     AnyTile first_row = listed ? AnyTile(tile_row * shape.q_block + turn % c.row_parts * c.row_step) : AnyTile(turn * c.block_m);
-    AnyTile rows = first_row + arange(c.block_m);
+    AnyTile rows = positions(first_row, c.block_m);
     AnyTile mod_rows = column(clamped ? AnyTile(min(rows, q_len - 1)) : rows);
 
     // The key tiles that this block visits: those that the block mask lists for its row, or all.
@@ -165,22 +173,21 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
       AnyVar s = dot(q, trans(k), precision);
 
       // Modify, then mask.
-      AnyTile columns = expand_dims(first_column + arange(c.block_n), 0);
+      AnyTile columns = expand_dims(positions(first_column, c.block_n), 0);
       auto mod_columns = [&](bool clamped) { return clamped ? AnyTile(min(columns, kv_len - 1)) : columns; };
       if (score) s = call(exact_math ? *score : quick_score, with({s * scale, batch, head, mod_rows, mod_columns(clamp_for_score)}, score_captures));
       else if (!scale_late) s = s * scale;
       AnyTile ragged = listed && exact_columns && c.column_parts == 1 ? AnyTile(entry >= kv_len / c.block_n * 2)   // whole tiles have smaller numbers
                                                                       : AnyTile(first_column + c.block_n > end_column);
       auto hide = [&](const AnyTile& visible) { s = where(visible, s, -infinity); };
-      auto hide_ragged = [&] { if_(ragged, [&] { hide(columns < end_column); }); };
       if (listed && mask) {
         AnyTile partial = (entry & 1) != 0;
         if_(partial || ragged, [&] {                             // one branch that most tiles do not take
           if_(partial, [&] { hide(call(*mask, with({batch, head, mod_rows, mod_columns(clamp_for_mask)}, mask_captures))); });
-          hide_ragged();
+          if_(ragged, [&] { hide(columns < end_column); });
         });
       } else {
-        hide_ragged();
+        if_(ragged, [&] { hide(columns < end_column); });
       }
 
       // Online softmax. Weights are 2^(score - reference). The reference follows the largest score of its row, but only
@@ -190,9 +197,9 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
       AnyTile grown = unlikely(level - reference > slack);
       AnyTile shrink = where(grown, exp2(reference - level), 1.0f);
       reference = where(grown, level, reference);
-      acc = where(column(grown), acc * column(shrink), acc);
       AnyTile weights = exp2(fma(s, factor, -column(reference)));
       row_sums = row_sums * column(shrink) + (in_strands ? sum_in_strands(weights) : column(sum(weights, 1)));
+      acc = where(column(grown), acc * column(shrink), acc);
       acc = dot(cast(weights, shape.element), v, acc, precision);
       if (return_max_scores) row_max = max(row_max, step_max);
     }

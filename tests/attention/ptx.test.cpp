@@ -163,6 +163,27 @@ TEST_CASE("PTX of attention: products of warpgroups") {
   check_ptx<f16>({1, 1, 1, 1, 200, 140, 64, 128}, scores::alibi(2), masks::causal, {.q_block = 128, .kv_block = 64}, Target::sm_90a());
 }
 
+TEST_CASE("PTX of attention: masks as bits of words") {
+  auto check = [](const auto& mask) {
+    check_ptx<bf16>({1, 1, 1, 1, 70, 140, 64, 64}, same_score, mask, {.q_block = 128, .kv_block = 128}, Target::sm_90a());
+    check_ptx<bf16>({1, 1, 1, 1, 70, 140, 64, 64}, same_score, mask, {.q_block = 192, .kv_block = 128}, Target::sm_90a());
+    check_ptx<bf16>({1, 1, 1, 1, 70, 140, 64, 64}, same_score, mask, {.q_block = 64, .kv_block = 80});
+  };
+  for (const i32 width : {37, std::numeric_limits<i32>::max(), std::numeric_limits<i32>::min()}) {
+    CAPTURE(width);
+    const Tensor<i32> window = full<i32>(Device::host(), {1}, width);
+    check([window](auto, auto, auto q, auto kv) { return q - kv < window[0] && kv - q <= window[0]; });
+    check([window](auto, auto, auto q, auto kv) { return !(q - kv > window[0]) || kv >= window[0]; });
+  }
+  const Tensor<i32> ids = document_ids(Device::host(), 200, 4, 70);
+  check([ids](auto, auto, auto q, auto kv) { return q >= kv && ids[q] == ids[kv] && q - kv < 50; });
+  check([](auto, auto, auto q, auto kv) { return (q > kv) != (kv <= 90); });
+  check([](auto, auto, auto q, auto kv) { return kv < q + 3 && (q < 30 || kv > 20); });
+  check([](auto, auto, auto q, auto kv) { return (kv <= q && q / 16 == kv / 16) || kv < 5; });
+  const std::string ptx = compile_flex_attention(masks::sliding_window(1024), {.dim = 128}, Target::sm_90a(), {.binary = false}).ptx();
+  CHECK(ptx.find("bmsk.clamp.b32") != std::string::npos);
+}
+
 TEST_CASE("PTX of attention: a score mod's quick instructions") {
   check_ptx<bf16>({1, 1, 2, 1, 150, 200, 64, 64}, scores::softcap(5), masks::causal, {.q_block = 128, .kv_block = 128}, Target::sm_90a());
 }

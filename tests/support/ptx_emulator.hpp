@@ -13,12 +13,14 @@
 // A try_wait for a phase that has not ended fails once, and then parks its warp until it has: the code must try again. If no
 // warp can go on, run() throws "deadlock: ..." with what each warp waits for.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -449,6 +451,14 @@ class PtxEmulator : private PtxProgram {
       const auto position = in(2) & 255, length = in(3) & 255;
       const std::uint64_t field = cut(in(1) >> position, static_cast<int>(length));
       return type[0] == 's' && length > 0 ? cut(static_cast<std::uint64_t>(extend(field, static_cast<int>(length))), bits_of(type)) : field;
+    }
+    if (n == "bmsk") {   // clamp: as many ones as there is room for
+      const std::uint64_t first = in(1), count = in(2);
+      return first >= 32 ? 0 : cut(cut(~std::uint64_t{0}, static_cast<int>(std::min<std::uint64_t>(cut(count, 32), 32))) << first, 32);
+    }
+    if (n == "sub" && has(i, "sat")) {
+      const std::int64_t difference = extend(in(1), 32) - extend(in(2), 32);
+      return cut(static_cast<std::uint64_t>(std::clamp<std::int64_t>(difference, std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max())), 32);
     }
     if (n == "prmt") {
       const std::uint64_t both = cut(in(1), 32) | cut(in(2), 32) << 32, selector = in(3);

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/MDBuilder.h>
 
 #include <flextile/ir/error.hpp>
 
 #include "llvm/float8.hpp"
+#include "nvptx/bit_masks.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/turns.hpp"
 
@@ -122,28 +124,23 @@ llvm::Value* divide(Lowering& l, Opcode opcode, llvm::Value* a, llvm::Value* b, 
   return l.b.CreateSelect(bad, zero, result);
 }
 
-/// x = rest + number, where it is written so.
-struct WithNumber {
-  llvm::Value* rest;
-  llvm::ConstantInt* number = nullptr;
-};
-
-WithNumber split_number(llvm::Value* x) {
-  auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(x);
-  if (!sum || sum->getOpcode() != llvm::Instruction::Add || !x->getType()->isIntegerTy(32)) return {x};
-  auto* number = llvm::dyn_cast<llvm::ConstantInt>(sum->getOperand(1));
-  return number ? WithNumber{sum->getOperand(0), number} : WithNumber{x};
-}
-
-/// Sums keep their numbers outermost: what is left is the same for all registers of a row or a column.
+/// Sums keep their numbers outermost: what is left is the same for all registers of a row or a column, and computed once.
 llvm::Value* add_or_subtract(Lowering& l, bool subtracts, llvm::Value* a, llvm::Value* b) {
+  auto join = [&](llvm::Value* x, llvm::Value* y) {
+    llvm::Value*& known = l.joined[subtracts][{x, y}];
+    if (!known) known = subtracts ? l.b.CreateSub(x, y) : l.b.CreateAdd(x, y);
+    return known;
+  };
+  if (llvm::isa<llvm::ConstantInt>(a) || llvm::isa<llvm::ConstantInt>(b)) return subtracts ? l.b.CreateSub(a, b) : l.b.CreateAdd(a, b);
   const WithNumber left = split_number(a), right = split_number(b);
-  auto join = [&](llvm::Value* x, llvm::Value* y) { return subtracts ? l.b.CreateSub(x, y) : l.b.CreateAdd(x, y); };
-  if ((!left.number && !right.number) || llvm::isa<llvm::ConstantInt>(a) || llvm::isa<llvm::ConstantInt>(b)) return join(a, b);
+  llvm::Value* rest = join(left.rest, right.rest);
+  if (!left.number && !right.number) return rest;
   llvm::Constant* zero = llvm::ConstantInt::get(a->getType(), 0);
   llvm::Constant* first = left.number ? left.number : zero;
   llvm::Constant* second = right.number ? right.number : zero;
-  return l.b.CreateAdd(join(left.rest, right.rest), join(first, second));
+  llvm::Value* sum = l.b.CreateAdd(rest, subtracts ? l.b.CreateSub(first, second) : l.b.CreateAdd(first, second));
+  if (subtracts) note_difference(l, rest, left.rest, right.rest), note_difference(l, sum, a, b);
+  return sum;
 }
 
 llvm::Value* integer_operation(Lowering& l, Opcode opcode, const Registers& x, bool unsigned_) {
@@ -234,7 +231,7 @@ llvm::Value* approximation(Lowering& l, Opcode opcode, const Registers& x, Eleme
   }
   if (opcode == Opcode::cast && from == ElementType::i32) {   // the number of a sum apart: an addition with a literal
     const WithNumber sum = split_number(x[0]);
-    return sum.number ? l.b.CreateFAdd(l.b.CreateSIToFP(sum.rest, f32), llvm::ConstantFP::get(f32, static_cast<double>(sum.number->getSExtValue()))) : nullptr;
+    return sum.rest && sum.number ? l.b.CreateFAdd(l.b.CreateSIToFP(sum.rest, f32), llvm::ConstantFP::get(f32, static_cast<double>(sum.number->getSExtValue()))) : nullptr;
   }
   return nullptr;
 }
@@ -243,7 +240,7 @@ llvm::Value* approximation(Lowering& l, Opcode opcode, const Registers& x, Eleme
 /// instruction ourselves.
 llvm::Value* choose(Lowering& l, const ir::Operation& operation, const Registers& x) {
   const ir::Operation* condition = l.f.defining(operation.operands[0]);
-  const bool joined = condition && (condition->opcode == Opcode::bit_and || condition->opcode == Opcode::bit_or);
+  const bool joined = condition && !l.bits.contains(operation.operands[0].index) && (condition->opcode == Opcode::bit_and || condition->opcode == Opcode::bit_or);
   llvm::Type* type = x[1]->getType();
   if (!joined || !(type->isFloatTy() || type->isIntegerTy(32))) return l.b.CreateSelect(x[0], x[1], x[2]);
   const bool real = type->isFloatTy();
@@ -275,6 +272,7 @@ void lower_unlikely_select(Lowering& l, const Registers& condition, const Regist
     for (std::size_t i = 0; i < out.size(); ++i) chosen.push_back(l.b.CreateSelect(condition[i], a[i], b[i]));
     taken = l.b.GetInsertBlock();
   });
+  before->getTerminator()->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(l.b.getContext()).createUnlikelyBranchWeights());   // out of the way
   for (std::size_t i = 0; i < out.size(); ++i) {
     llvm::PHINode* phi = l.b.CreatePHI(chosen[i]->getType(), 2);
     phi->addIncoming(chosen[i], taken);
@@ -321,6 +319,13 @@ void lower_elementwise(Lowering& l, const ir::Operation& operation) {
     out = {remainder};
     return;
   }
+  struct Forget {   // what is computed once is so for one operation
+    Lowering& l;
+    ~Forget() {
+      for (auto& known : l.joined) known.clear();
+    }
+  } forget{l};
+  if (to == ElementType::i1 && lower_to_bits(l, operation)) return;
   out.resize(count);
   if (operation.opcode == Opcode::cast && is_small_float(to) && l.type(operation.operands[0]).element == ElementType::f32 && count % 2 == 0) {
     // Two at a time, by cvt.rn.bf16x2.f32: as an intrinsic, since LLVM would move a plain conversion behind the end of a branch.
@@ -359,7 +364,9 @@ void lower_elementwise(Lowering& l, const ir::Operation& operation) {
     Registers operands;
     for (ir::Value operand : operation.operands) operands.push_back(l.of(operand)[l.type(operand).rank == 0 ? 0 : i]);
     out[i] = lower_element(l, operation, operands);
+    if (operation.attributes.integer(ir::AttributeName::position) != 0) note_position(l, out[i]);
   }
+  if (to == ElementType::i1) keep_bits(l, operation);
 }
 
 }  // namespace flextile::backend

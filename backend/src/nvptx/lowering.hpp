@@ -68,6 +68,10 @@ struct OpenLoop {
 
 class SourceLines;
 
+/// What is known of an integer beside its bits: a place in a sequence (0 or more, a sum that does not wrap, of parts that are 0 or more), or
+/// the difference of two.
+enum class Exact { position, difference };
+
 struct Lowering {
   const ir::Function& f;
   const Target& target;
@@ -84,6 +88,9 @@ struct Lowering {
   llvm::Value* programs[3] = {};               // of the grid, where launched programs share them out
   llvm::Value* counter = nullptr;              // of those that were taken
   std::vector<Registers> registers = {};       // by value
+  std::map<std::uint32_t, Registers> bits = {};          // by value: words of tiles of i1 (bit_masks.hpp)
+  std::map<llvm::Value*, Exact> exact = {};
+  std::map<std::pair<llvm::Value*, llvm::Value*>, llvm::Value*> joined[2] = {};   // sums and differences of the operation that is being lowered
   std::map<std::uint32_t, ViewParts> views = {};
   std::vector<IndexFacts> facts = {};
   std::map<std::pair<int, int>, llvm::Value*> thread_offsets = {};

@@ -219,7 +219,8 @@ std::int64_t OverlapPlan::spare_registers() const {
 }
 
 /// What a mask reads of captured tensors at this tile's columns is asked for before the products: it comes while they run. A gather
-/// looks at bounds itself, so it may be read where the branch's inner conditions do not hold.
+/// looks at bounds itself, so it may be read where the branch's inner conditions do not hold. And what follows from positions alone is
+/// decided there, as bits of words, which costs a few instructions: nobody waits for that when the scores are there.
 void OverlapPlan::find_tiles_ahead(std::size_t side) {
   tiles_ahead_[side].clear();
   if (!branch_ || writes_memory(f_, body_)) return;
@@ -230,12 +231,15 @@ void OverlapPlan::find_tiles_ahead(std::size_t side) {
     for (OperationId id : f_.block(blocks[i]).operations) {
       const Operation& operation = f_.operation(id);
       if (operation.opcode == Opcode::if_) blocks.insert(blocks.end(), operation.blocks.begin(), operation.blocks.end());
-      if (operation.opcode != Opcode::gather || f_.type(operation.results[0]).rank == 0) continue;
-      const std::int64_t registers = register_count(f_.layouts[f_.layout_of(operation.results[0])]);
-      std::set<std::uint32_t> needed = slice;
-      if (registers > spare || !collect_tile(operation.results[0], blocks, needed)) continue;
-      spare -= registers;
-      slice = std::move(needed);
+      std::set<std::uint32_t> needed;
+      if (operation.opcode == Opcode::select) {
+        if (!collect_tile(operation.operands[0], blocks, needed) || !keep_as_bits(operation.operands[0], needed)) continue;
+      } else if (operation.opcode == Opcode::gather && f_.type(operation.results[0]).rank > 0) {
+        const std::int64_t registers = register_count(f_.layouts[f_.layout_of(operation.results[0])]);
+        if (registers > spare || !collect_tile(operation.results[0], blocks, needed)) continue;
+        spare -= registers;
+      }
+      slice.insert(needed.begin(), needed.end());
     }
   }
   for (BlockId block : blocks) {
@@ -243,6 +247,29 @@ void OverlapPlan::find_tiles_ahead(std::size_t side) {
       if (slice.contains(id.index)) tiles_ahead_[side].push_back(id);
     }
   }
+}
+
+/// Where the condition of a tile of two axes, for which `needed` is computed, follows from comparisons that are a shift each; says so of
+/// what computes it.
+bool OverlapPlan::keep_as_bits(Value condition, const std::set<std::uint32_t>& needed) {
+  if (f_.type(condition).rank != 2) return false;
+  const Operation* from = f_.defining(condition);
+  while (from && from->opcode == Opcode::broadcast) condition = from->operands[0], from = f_.defining(condition);
+  if (!from || !needed.contains(f_.definition(condition).operation.index)) return false;
+  for (std::uint32_t id : needed) {
+    const Operation& operation = f_.operation(OperationId{id});
+    const bool is_tile = f_.type(operation.results[0]).rank == 2, is_decision = f_.type(operation.results[0]).element == ElementType::i1;
+    const bool in_order = operation.opcode == Opcode::lt || operation.opcode == Opcode::le || operation.opcode == Opcode::gt || operation.opcode == Opcode::ge;
+    const bool logical = operation.opcode == Opcode::bit_and || operation.opcode == Opcode::bit_or || operation.opcode == Opcode::bit_xor || operation.opcode == Opcode::bit_not;
+    const bool counts = costs_nothing(operation) || operation.opcode == Opcode::arange || operation.opcode == Opcode::add || operation.opcode == Opcode::sub;
+    if (is_tile && !counts && !(is_decision && (in_order || logical))) return false;
+  }
+  for (std::uint32_t id : needed) {
+    Operation& operation = f_.operation(OperationId{id});
+    const bool is_decision = f_.type(operation.results[0]).rank == 2 && f_.type(operation.results[0]).element == ElementType::i1;
+    if (is_decision && !costs_nothing(operation)) operation.attributes.set(AttributeName::bits, std::int64_t{1});
+  }
+  return true;
 }
 
 /// From what the iteration's start knows: the index, what comes from outside, and what stands in front of the branch.

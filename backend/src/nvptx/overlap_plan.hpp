@@ -32,7 +32,7 @@ class OverlapPlan : protected ProductLoops {
   std::set<std::uint32_t> decides_;            // operations of the body that decide it
   std::vector<OperationId> read_ahead_;        // of these: what reads memory, an iteration ahead
   std::set<std::uint32_t> in_front_;           // operations that then stand in front of it
-  std::vector<OperationId> tiles_ahead_[2];    // of each side: tiles that it reads from memory, and what that needs, before the first product
+  std::vector<OperationId> tiles_ahead_[2];    // of each side: tiles that it reads from memory, bits of its mask, and what these need, before the first product
 
  private:
   bool carries_sums(const Operation& loop);
@@ -41,6 +41,7 @@ class OverlapPlan : protected ProductLoops {
   void find_needs();
   void find_branch();
   void find_tiles_ahead(std::size_t side);
+  bool keep_as_bits(Value condition, const std::set<std::uint32_t>& needed);
   bool collect_tile(Value value, const std::vector<BlockId>& inside, std::set<std::uint32_t>& slice) const;
   bool is_known_early(Value value, bool writes, std::set<std::uint32_t>& slice) const;
   std::int64_t spare_registers() const;

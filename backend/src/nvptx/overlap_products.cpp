@@ -154,7 +154,7 @@ class Overlap : OverlapPlan {
     for (std::size_t i = 0; i < known.size(); ++i) names[f_.operation(read_ahead_[i]).results[0].index] = known[i];
     auto is_known = [&](OperationId id) { return !known.empty() && is_read_ahead(id); };
     copy_some(some, names, [&](OperationId id) { return in_front_.contains(id.index) && !is_known(id); });
-    copy_tiles_ahead(some, names, 0);
+    copy_ahead(tiles_ahead_[0], some, names);
     copy_some(some, names, [&](OperationId id) { return is_early(id) && !in_front_.contains(id.index) && !copied_.contains(id.index); });
     copied_.clear();
     cast(some, names);
@@ -261,7 +261,7 @@ class Overlap : OverlapPlan {
     auto is_own = [&](OperationId id) { return is_early(id) && !in_front_.contains(id.index); };   // those stand in front of both sides
     std::vector<Value> ahead;   // read before anything is released: a release waits for what was read before it
     if (!read_ahead_.empty()) read_at(block, names, arithmetic(block, Opcode::min, arithmetic(block, Opcode::add, index, number(block, steps.stride)), steps.last), ahead);
-    if (side_) copy_tiles_ahead(block, names, *side_);
+    if (side_) copy_ahead(tiles_ahead_[*side_], block, names);
     for (OperationId id : body_operations_) {
       if (!is_own(id) || !before_first(id) || copied_.contains(id.index)) continue;
       copy_operation(id, block, names);
@@ -302,8 +302,9 @@ class Overlap : OverlapPlan {
     for (OperationId read : read_ahead_) values.push_back(names.at(f_.operation(read).results[0].index));
   }
 
-  void copy_tiles_ahead(BlockId block, Values& names, std::size_t side) {
-    for (OperationId id : tiles_ahead_[side]) {
+  /// Operations of the branch, or of the body behind the first product, that stand here in this copy.
+  void copy_ahead(const std::vector<OperationId>& operations, BlockId block, Values& names) {
+    for (OperationId id : operations) {
       copy(id, block, names);
       copied_.insert(id.index);
     }

@@ -5,6 +5,7 @@
 
 #include <flextile/ir/error.hpp>
 
+#include "nvptx/bit_masks.hpp"
 #include "nvptx/lowering.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
@@ -48,16 +49,22 @@ void lower_broadcast(Lowering& l, const ir::Operation& operation) {
   const int count = register_count(layout_of(l, to)), rank = l.type(to).rank;
   Registers& out = l.of(to);
   out.resize(count);
-  if (l.type(from).rank == 0) return std::fill(out.begin(), out.end(), l.scalar(from)), void();
+  if (l.type(from).rank == 0) {
+    std::fill(out.begin(), out.end(), l.scalar(from));
+    return fill_bits(l, operation);
+  }
   const Shape shape = l.type(from).shape();
   const Layout& source = layout_of(l, from);
+  std::vector<int> sources;
   for (int i = 0; i < count; ++i) {
     Shape offset = digit_offset(layout_of(l, to).registers, i, rank);
     for (int axis = 0; axis < rank; ++axis) {
       if (shape[axis] == 1) offset[axis] = 0;
     }
-    out[i] = l.of(from)[register_at(source, rank, offset)];
+    sources.push_back(register_at(source, rank, offset));
+    out[i] = l.of(from)[sources.back()];
   }
+  broadcast_bits(l, operation, sources);
 }
 
 }  // namespace
