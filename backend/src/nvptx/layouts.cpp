@@ -363,6 +363,11 @@ std::vector<int> register_map(const Layout& source, const Shape& source_shape, c
   const std::vector<int> target_register = linear_offsets(target.registers, target_count, target_shape);
   const std::vector<int> target_lane = linear_offsets(target.lanes, lanes_per_warp, target_shape);
   const std::vector<int> target_warp = linear_offsets(target.warps, num_warps, target_shape);
+  if (element.empty() && source_register == target_register && source_lane == target_lane && source_warp == target_warp) {   // most reshapes
+    std::vector<int> same(static_cast<std::size_t>(source_count));
+    std::iota(same.begin(), same.end(), 0);
+    return same;
+  }
   int elements = 1;
   for (int extent : source_shape) elements *= extent;
   std::vector<int> result(target_count, -1);

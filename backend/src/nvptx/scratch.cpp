@@ -110,7 +110,7 @@ bool has_no_use(const ir::Function& function, ir::Value value) {
 }
 
 std::int64_t scratch_bytes(const ir::Function& function, const ir::Operation& operation) {
-  if (widens_rows(function, operation)) return 0;
+  if (widens_rows(function, operation) || (operation.opcode == Opcode::transpose && is_read_by_fragments(function, operation))) return 0;
   if (moves(function, operation)) {
     return move_map(function, operation).empty() && !lane_move_of(function, operation) ? move_scratch(function, operation).bytes : 0;
   }
