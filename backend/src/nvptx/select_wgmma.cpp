@@ -31,9 +31,6 @@ std::vector<OperationId> products(const Function& function, ProductWidth width) 
   return result;
 }
 
-/// Integers have fewer widths.
-bool is_width(int columns, ElementType element) { return columns <= 256 && (is_float(element) || columns <= 32 || columns % 16 == 0); }
-
 /// A tile from memory or shared memory, perhaps turned around.
 struct Source {
   bool loaded = false;
@@ -53,14 +50,12 @@ Source source_of(const Function& function, const Operation& dot, int operand) {
 
 /// What is wrong with types, shape and the way that operands are read.
 std::string obstacle_of_shape(const Function& function, const Operation& dot) {
-  const Type& left = function.type(dot.operands[0]);
   const Type& sum = function.type(dot.results[0]);
   if (instruction_of(function, dot).name == "fma") return "no matrix instruction has its types, precision and shape";
   if (function.num_warps % 4 != 0) return "the program's " + std::to_string(function.num_warps) + " warps are no groups of four";
   if (sum.extents[0] % (16 * function.num_warps) != 0)
     return "its " + std::to_string(sum.extents[0]) + " rows must be a multiple of 16 for each of " + std::to_string(function.num_warps) + " warps";
-  if (!is_width(sum.extents[1], left.element))
-    return "its " + std::to_string(sum.extents[1]) + " columns must be at most 256" + (is_float(left.element) ? "" : ", and of integers a multiple of 16 above 32");
+  if (sum.extents[1] > 256) return "its " + std::to_string(sum.extents[1]) + " columns must be at most 256";
   if (product_width(function, dot) == ProductWidth::half) return "";
   const Source a = source_of(function, dot, 0), b = source_of(function, dot, 1);
   if (!b.loaded) return "its right operand is not read from memory";

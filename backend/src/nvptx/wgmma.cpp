@@ -21,6 +21,7 @@ namespace {
 
 using ir::AttributeName;
 
+constexpr int row_bytes = 128;   // of a panel
 constexpr const char* upper_word = "0x40000040";   // groups of 1,024 bytes, a swizzle of 128 bytes
 
 llvm::Value* warpgroup(Lowering& l) { return l.b.CreateLShr(l.warp, l.b.getInt32(2)); }
@@ -70,12 +71,12 @@ Registers packed_words(Lowering& l, const Registers& elements, int packed) {
 }
 
 /// "m64n128k16.f32.bf16.bf16": shape, type of the sums, types of the operands.
-std::string kind_of(const ir::Type& sums, ElementType element, int step) {
+std::string kind_of(const ir::Type& sums, int columns, ElementType element, int step) {
   std::string type(name(element));
   if (element == ElementType::f32) type = "tf32";
   else if (element == ElementType::i8) type = "s8";
   else if (is_float8(element)) type = element == ElementType::f8e4m3 ? "e4m3" : "e5m2";
-  return "m64n" + std::to_string(sums.extents[1]) + "k" + std::to_string(step) + (is_float(sums.element) ? ".f32." : ".s32.") + type + "." + type;
+  return "m64n" + std::to_string(columns) + "k" + std::to_string(step) + (is_float(sums.element) ? ".f32." : ".s32.") + type + "." + type;
 }
 
 /// Behind scale-d: factors of 1 for floats, then which 16-bit operands in shared memory are read transposed.
@@ -83,6 +84,11 @@ std::string modifiers(ElementType element, bool left_in_shared, bool right_trans
   if (!is_float(element)) return "";
   if (bit_width(element) != 16) return ", 1, 1";
   return std::string(", 1, 1, ") + (left_in_shared ? "0, " : "") + (right_transposed ? "1" : "0");
+}
+
+/// Instructions of integers have above 32 only every other width: eight columns are then left for one of their own.
+std::vector<int> widths(int columns, ElementType element) {
+  return is_float(element) || columns <= 32 || columns % 16 == 0 ? std::vector<int>{columns} : std::vector<int>{columns - 8, 8};
 }
 
 std::string list(int first, int count) {
@@ -147,9 +153,14 @@ void lower_wgmma(Lowering& l, const ir::Operation& operation) {
       } else {
         source = list(first_a + 4 * k, 4);
       }
-      text += "\tadd.u32 %b_low, $" + std::to_string(next) + ", " + std::to_string(b.at(k)) + ";\n\tmov.b64 %b_at, {%b_low, " + upper_word + "};\n";
-      text += "\twgmma.mma_async.sync.aligned." + kind_of(type, left_type.element, instruction.k) + " " + list(0, count) + ", " + source + ", %b_at, " +
-              (fresh && k == 0 ? "0" : "1") + modifiers(left_type.element, left.load != nullptr, b.transposed) + ";\n";
+      int first = 0;   // column
+      for (const int width : widths(columns, left_type.element)) {
+        const int units = b.at(k) + first * row_bytes / 16;
+        text += "\tadd.u32 %b_low, $" + std::to_string(next) + ", " + std::to_string(units) + ";\n\tmov.b64 %b_at, {%b_low, " + upper_word + "};\n";
+        text += "\twgmma.mma_async.sync.aligned." + kind_of(type, width, left_type.element, instruction.k) + " " + list(first / 2, width / 2) + ", " + source + ", %b_at, " +
+                (fresh && k == 0 ? "0" : "1") + modifiers(left_type.element, left.load != nullptr, b.transposed) + ";\n";
+        first += width;
+      }
     }
     text += "\twgmma.commit_group.sync.aligned;\n";
     text += operation.attributes.integer(AttributeName::async) ? "\t}" : "\twgmma.wait_group.sync.aligned 0;\n\t}";
