@@ -74,9 +74,10 @@ std::uint64_t ForwardKernel::hash() const {
       .value();
 }
 
-bool ForwardKernel::last_keys_first() const { return score && rises_along_keys(*score); }
-
-std::string ForwardKernel::describe() const { return to_string(config) + (last_keys_first() ? ", the last keys first" : ""); }
+std::string ForwardKernel::describe() const {
+  const Trend trend = score ? trend_along_keys(*score) : Trend::same;
+  return to_string(config) + (trend == Trend::rises ? ", the last keys first" : trend == Trend::one_way ? ", the keys with the largest scores first" : "");
+}
 
 std::vector<ir::Parameter> ForwardKernel::signature() const {
   std::vector<ir::Parameter> parameters = {tensor("query", shape.element, 4, true), tensor("key", shape.element, 4, true),
@@ -103,7 +104,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
   // behind a score mod, with the scale where there is none and the scale keeps the order of the scores.
   const Precision precision = tf32 ? Precision::tf32 : Precision::ieee;
   const bool scale_late = !score && positive_scale;
-  const bool from_end = last_keys_first();
+  const Trend trend = score ? trend_along_keys(*score) : Trend::same;
   const bool in_strands = shape.element != ElementType::f32 && c.num_warps > 1;   // products hold a row in several threads
   // Only what reads captured tensors must be kept from positions that do not exist: what comes of those is hidden, or not stored.
   const ir::Function quick_score = score && !exact_math ? quick(*score) : ir::Function{};
@@ -151,6 +152,13 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
                            : AnyTile((kv_len + (c.block_n - 1)) / c.block_n);
     AnyTile start = listed ? AnyTile(listing(2)) : steps;
 
+    // The keys that the score mod gives the largest scores come first, where it can be seen which these are, or the numbers that it
+    // captured tell: a row's reference then has little to follow.
+    auto raised = [&](const AnyTile& kv) { return call(*score, with({full(ElementType::f32, {}, 0), batch, head, clamped ? AnyTile(min(first_row, q_len - 1)) : first_row, kv}, score_captures)); };
+    auto last_keys_first = [&]() -> AnyTile { return trend == Trend::rises ? full(ElementType::i1, {}, 1) : AnyTile(raised(kv_len) > raised(full(ElementType::i32, {}, 0))); };
+    const bool may_turn = trend == Trend::rises || trend == Trend::one_way;
+    AnyTile turned = may_turn ? last_keys_first() : steps;
+
     AnyTile q = load(query, {batch, head, first_row, 0}, {c.block_m, c.padded_dim});
     AnyVar reference = full(ElementType::f32, {c.block_m}, lowest);   // of a row that has seen nothing: 2^(-inf - lowest) is 0
     AnyVar row_max = full(ElementType::f32, {c.block_m}, -infinity);
@@ -162,7 +170,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyTile factor = scale_late ? AnyTile(scale * log2e) : full(ElementType::f32, {}, log2e);
 
     for (auto number_of_step : range(0, steps, 1, {.stages = c.stages})) {
-      AnyTile step = from_end ? AnyTile(steps - 1 - number_of_step) : AnyTile(number_of_step);
+      AnyTile step = may_turn ? AnyTile(where(turned, steps - 1 - number_of_step, number_of_step)) : AnyTile(number_of_step);
       AnyTile entry = listed ? AnyTile(load(entries + (start + step / c.column_parts))) : AnyTile(step);
       AnyTile tile_column = listed ? AnyTile((entry >> 1) * shape.kv_block) : AnyTile(step * c.block_n);
       AnyTile first_column = listed ? AnyTile(tile_column + step % c.column_parts * c.column_step) : tile_column;

@@ -24,9 +24,7 @@ struct ForwardKernel {
   bool clamped = true;                     // mods that read memory see existing positions only; a GPU's reads guard their bounds themselves
   bool operator==(const ForwardKernel&) const = default;
   std::uint64_t hash() const;
-  /// Where the score mod raises scores towards the last keys those come first: a row's reference then has little to follow.
-  bool last_keys_first() const;
-  /// The configuration and the order, for explain().
+  /// The configuration and the order of the keys, for explain().
   std::string describe() const;
 
   std::vector<ir::Parameter> signature() const;

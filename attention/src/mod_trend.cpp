@@ -11,8 +11,7 @@ namespace {
 
 using ir::Opcode;
 
-/// How a value changes while kv grows, and on which side of zero it stays.
-enum class Trend { same, rises, falls, unknown };
+/// On which side of zero a value stays.
 enum class Side { unknown, above, below };   // or at zero
 
 struct Course {
@@ -24,14 +23,15 @@ Trend opposite(Trend trend) { return trend == Trend::rises ? Trend::falls : tren
 Side opposite(Side side) { return side == Side::above ? Side::below : side == Side::below ? Side::above : side; }
 Course negated(Course x) { return {opposite(x.trend), opposite(x.side)}; }
 
-/// Of a value that grows with both.
-Trend both(Trend a, Trend b) { return a == Trend::same ? b : b == Trend::same || a == b ? a : Trend::unknown; }
+/// Of a value that grows with both. Two that go one way each may go against each other.
+Trend both(Trend a, Trend b) { return a == Trend::same ? b : b == Trend::same || (a == b && a != Trend::one_way) ? a : Trend::unknown; }
 
 Course sum(Course a, Course b) { return {both(a.trend, b.trend), a.side == b.side ? a.side : Side::unknown}; }
 
 Course scaled(Course x, Side factor) {
   if (x.trend == Trend::same) return x;
-  return {factor == Side::above ? x.trend : factor == Side::below ? opposite(x.trend) : Trend::unknown, Side::unknown};
+  const Trend either = x.trend == Trend::unknown ? Trend::unknown : Trend::one_way;
+  return {factor == Side::above ? x.trend : factor == Side::below ? opposite(x.trend) : either, Side::unknown};
 }
 
 Course product(Course a, Course b) {
@@ -120,6 +120,6 @@ class Survey {
 
 }  // namespace
 
-bool rises_along_keys(const ir::Function& score_mod) { return Survey(score_mod).result() == Trend::rises; }
+Trend trend_along_keys(const ir::Function& score_mod) { return Survey(score_mod).result(); }
 
 }  // namespace flextile::attention

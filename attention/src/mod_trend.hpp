@@ -1,11 +1,14 @@
-// Whether a score mod raises scores towards the last keys: those are visited first then.
+// Which keys a score mod gives the largest scores: where they are the last ones, those are visited first.
 #pragma once
 #include <flextile/ir/function.hpp>
 
 namespace flextile::attention {
 
-/// True where it can be seen that the mod's result never falls while kv grows, and is not the same for all of them: a bias that falls
-/// with the distance, as ALiBi's. False where it may fall, or where nothing is known, as of what depends on captured numbers.
-bool rises_along_keys(const ir::Function& score_mod);
+/// How a score mod's result changes while kv grows, as far as can be seen: `rises` and `falls` (never the other way, and not the same for
+/// all keys: a bias that falls with the distance, as ALiBi's, rises), `one_way` where the sign of captured numbers decides which of the two,
+/// the same for all keys of a row.
+enum class Trend { same, rises, falls, one_way, unknown };
+
+Trend trend_along_keys(const ir::Function& score_mod);
 
 }  // namespace flextile::attention

@@ -184,6 +184,14 @@ TEST_CASE("PTX of attention: masks as bits of words") {
   CHECK(ptx.find("bmsk.clamp.b32") != std::string::npos);
 }
 
+TEST_CASE("PTX of attention: captured slopes say which keys come first") {
+  const Tensor<f32> slopes = empty<f32>(Device::host(), {2});
+  slopes.copy_from(std::vector<f32>{0.5f, -0.5f});
+  const auto captured = [slopes](auto score, auto, auto h, auto q, auto kv) { return score + slopes[h] * (kv - q); };
+  check_ptx<bf16>({1, 1, 2, 1, 150, 200, 64, 64}, captured, masks::causal, {.q_block = 192, .kv_block = 128}, Target::sm_90a());
+  check_ptx<bf16>({1, 1, 2, 2, 70, 140, 64, 64}, captured, masks::sliding_window(60), {.q_block = 48, .kv_block = 80});
+}
+
 TEST_CASE("PTX of attention: a score mod's quick instructions") {
   check_ptx<bf16>({1, 1, 2, 1, 150, 200, 64, 64}, scores::softcap(5), masks::causal, {.q_block = 128, .kv_block = 128}, Target::sm_90a());
 }

@@ -10,7 +10,9 @@ using namespace flextile;
 
 namespace {
 
-template <class Mod> bool rises(const Mod& mod) { return attention::rises_along_keys(*erase_score(mod).fragment); }
+template <class Mod> attention::Trend trend(const Mod& mod) { return attention::trend_along_keys(*erase_score(mod).fragment); }
+template <class Mod> bool rises(const Mod& mod) { return trend(mod) == attention::Trend::rises; }
+template <class Mod> bool depends(const Mod& mod) { return trend(mod) == attention::Trend::one_way; }
 template <class Mod> ModWeight weight(const Mod& mod) { return attention::weight_of(erase_score(mod).fragment); }
 
 }  // namespace
@@ -39,7 +41,17 @@ TEST_CASE("no order of keys is better where scores fall, stay or nothing is know
   CHECK_FALSE(rises([](auto s, auto, auto, auto, auto kv) { return s + kv % 7; }));
   CHECK_FALSE(rises([](auto s, auto, auto, auto q, auto kv) { return where(kv > q, s, s + kv); }));
   CHECK_FALSE(rises([slopes](auto s, auto, auto h, auto q, auto kv) { return s + slopes[h] * (kv - q); }));
+  CHECK_FALSE(depends([slopes](auto s, auto, auto h, auto q, auto kv) { return s + slopes[h] * (kv - q) + slopes[0] * kv; }));   // of two signs
+  CHECK_FALSE(depends([table](auto s, auto, auto, auto q, auto kv) { return s + table[kv] * (kv - q); }));
   CHECK_FALSE(rises([table](auto s, auto, auto, auto, auto kv) { return s + table[kv]; }));
+}
+
+TEST_CASE("the sign of a captured slope decides") {
+  const Tensor<f32> slopes = zeros<f32>(Device::host(), {8});
+  CHECK(depends([slopes](auto s, auto, auto h, auto q, auto kv) { return s + slopes[h] * (kv - q); }));
+  CHECK(depends([slopes](auto s, auto, auto h, auto q, auto kv) { return 5 * tanh((s - slopes[h] * max(q - kv, 0)) / 5.0f); }));
+  const auto captured = [slopes](auto s, auto, auto h, auto q, auto kv) { return s + slopes[h] * (kv - q); };
+  CHECK(compile_flex_attention(captured, masks::causal, {.dim = 128}, Target::sm_90a(), {.binary = false}).explain().find("largest scores first") != std::string::npos);
 }
 
 TEST_CASE("what a score mod reads decides its schedule") {
