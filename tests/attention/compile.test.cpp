@@ -77,3 +77,14 @@ TEST_CASE("the loops on a GPU: a producer that fetches, rings that nobody meets 
   CHECK(count("selp.f32") <= 2 * masked + 3 * (rescaled + 24));                   // and a few per row
   CHECK(count("selp.b64") == 0);
 }
+
+TEST_CASE("a table of distances is read once a diagonal") {
+  const Tensor<f32> table = zeros<f32>(Device::host(), {8, 1024});
+  const auto distances = [table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, q - kv + 511); };
+  const std::string ptx = compile_flex_attention(distances, masks::causal, {.dim = 128}, Target::sm_90a(), {.binary = false}).ptx();
+  int reads = 0, weights = 0;
+  for (std::size_t at = 0; (at = ptx.find("ld.global.b32", at)) != std::string::npos; ++at) ++reads;
+  for (std::size_t at = 0; (at = ptx.find("ex2.approx", at)) != std::string::npos; ++at) ++weights;
+  CHECK(reads > 0);
+  CHECK(reads < weights * 2 / 3);   // a thread's rows are 8 apart, as its columns are: but for the ends of a diagonal two scores share one
+}

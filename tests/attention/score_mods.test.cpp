@@ -74,7 +74,7 @@ TEST_CASE("a mod with reads of its own gets a schedule with more registers for i
     return choose_config({.element = ElementType::bf16, .dim = dim, .value_dim = dim, .q_block = q_block, .kv_block = kv_block, .weight = weight}, Target::sm_90a());
   };
   CHECK(config(64, ModWeight::light, 0, 0).block_n == 128);
-  CHECK(config(64, ModWeight::reads, 0, 0).num_warps == 8);
+  CHECK(config(64, ModWeight::reads, 0, 0).block_n == 96);
   CHECK(config(64, ModWeight::reads, 192, 80).block_n == 80);
   CHECK(config(128, ModWeight::reads, 0, 0).num_warps == 8);
   CHECK(config(128, ModWeight::matrix, 0, 0).block_n == 64);

@@ -131,15 +131,15 @@ llvm::Value* add_or_subtract(Lowering& l, bool subtracts, llvm::Value* a, llvm::
     if (!known) known = subtracts ? l.b.CreateSub(x, y) : l.b.CreateAdd(x, y);
     return known;
   };
-  if (llvm::isa<llvm::ConstantInt>(a) || llvm::isa<llvm::ConstantInt>(b)) return subtracts ? l.b.CreateSub(a, b) : l.b.CreateAdd(a, b);
   const WithNumber left = split_number(a), right = split_number(b);
-  llvm::Value* rest = join(left.rest, right.rest);
+  if (!left.rest || (!right.rest && !left.number)) return subtracts ? l.b.CreateSub(a, b) : l.b.CreateAdd(a, b);
+  llvm::Value* rest = right.rest ? join(left.rest, right.rest) : left.rest;
   if (!left.number && !right.number) return rest;
   llvm::Constant* zero = llvm::ConstantInt::get(a->getType(), 0);
   llvm::Constant* first = left.number ? left.number : zero;
   llvm::Constant* second = right.number ? right.number : zero;
   llvm::Value* sum = l.b.CreateAdd(rest, subtracts ? l.b.CreateSub(first, second) : l.b.CreateAdd(first, second));
-  if (subtracts) note_difference(l, rest, left.rest, right.rest), note_difference(l, sum, a, b);
+  if (subtracts && right.rest) note_difference(l, rest, left.rest, right.rest), note_difference(l, sum, a, b);
   return sum;
 }
 

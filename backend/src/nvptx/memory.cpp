@@ -6,6 +6,7 @@
 #include <flextile/ir/error.hpp>
 
 #include "nvptx/access.hpp"
+#include "nvptx/bit_masks.hpp"
 #include "nvptx/lowering.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
@@ -300,6 +301,16 @@ class Gathered {
     return l_.b.CreateGEP(unit_, view_.base, elements);
   }
 
+  /// What decides the element of a register: equal for registers that read the same one, as along the diagonals of table[q - kv].
+  std::vector<std::pair<llvm::Value*, std::int64_t>> place(int register_index) {
+    std::vector<std::pair<llvm::Value*, std::int64_t>> result{{mask(register_index), 0}};
+    for (std::size_t axis = 0; axis < axes_; ++axis) {
+      const WithNumber at = split_number(index(axis, register_index));
+      result.emplace_back(at.rest, at.number ? at.number->getSExtValue() : 0);
+    }
+    return result;
+  }
+
   llvm::Value* mask(int register_index) { return masked_ ? l_.of(operation_.operands.back())[register_index] : nullptr; }
 
   /// Whether `count` elements from this register on are inside the view; null where it has no axes.
@@ -332,9 +343,14 @@ void lower_gather(Lowering& l, const ir::Operation& operation) {
   Gathered gathered(l, operation);
   auto load_all = [&](int run, bool bounded) {
     Registers loaded;
+    std::map<std::vector<std::pair<llvm::Value*, std::int64_t>>, Registers> known;   // once for all registers that read the same
     for (int i = 0; i < count; i += run) {
-      llvm::Value* predicate = both(l, gathered.mask(i), bounded ? gathered.inside(i, 1) : nullptr);
-      for (llvm::Value* value : load_run(l, gathered.address(i), element, run, predicate, {}, "")) loaded.push_back(value);
+      Registers& values = known[gathered.place(i)];
+      if (values.empty()) {
+        llvm::Value* predicate = both(l, gathered.mask(i), bounded ? gathered.inside(i, 1) : nullptr);
+        values = load_run(l, gathered.address(i), element, run, predicate, {}, "");
+      }
+      loaded.insert(loaded.end(), values.begin(), values.end());
     }
     return loaded;
   };
