@@ -16,8 +16,11 @@ ir::Parameter tensor(const char* name, ElementType element, int rank, bool read_
   return {.name = name, .type = ir::Type::view(element, rank), .read_only = read_only};
 }
 
-constexpr float lowest = std::numeric_limits<float>::lowest();
 constexpr float slack = 8;   // in powers of 2: weights stay below 256, far from where f32 or f16 end
+
+/// The first reference of a row. Scores below it count for nothing: f32 is so coarse there that a score and its reference, which is
+/// rounded, may be further apart than an exponent of the weights' type goes.
+float first_reference(ElementType element) { return element == ElementType::f16 ? -0x1p28f : -0x1p31f; }
 
 /// x[M] as a column [M, 1].
 AnyTile column(const AnyTile& x) { return expand_dims(x, 1); }
@@ -160,7 +163,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyTile turned = may_turn ? last_keys_first() : steps;
 
     AnyTile q = load(query, {batch, head, first_row, 0}, {c.block_m, c.padded_dim});
-    AnyVar reference = full(ElementType::f32, {c.block_m}, lowest);   // of a row that has seen nothing: 2^(-inf - lowest) is 0
+    AnyVar reference = full(ElementType::f32, {c.block_m}, first_reference(shape.element));   // of a row that has seen nothing: 2^(-inf - reference) is 0
     AnyVar row_max = full(ElementType::f32, {c.block_m}, -infinity);
     // A row's sum is kept in `strands`, of eight neighbouring columns two to one: threads that share a row meet once, behind the loop.
     const int strands = in_strands ? 4 : 1;

@@ -1,10 +1,11 @@
-"""PyTorch's compiled FlexAttention on this machine, with rows named as flextile-bench's, to be compared within one run.
+"""PyTorch's compiled FlexAttention, and cuDNN, on this machine, with rows named as flextile-bench's and flextile-versus', to be compared within one run.
 
 usage: torch_flex.py [--device cpu|cuda] [--json FILE] [--filter TEXT]     (CPU: as many threads as flextile uses, FLEXTILE_THREADS)
 Needs PyTorch 2.7 or later (a CPU build will do for --device cpu) and a C++ compiler for torch.compile on the CPU.
 """
 import argparse, json, os, statistics, time
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -41,13 +42,28 @@ def median_ms(work):
     return statistics.median(times)
 
 
-def row(name, work, operations):
+def burst_ms(work):                                 # as flextile-versus: twelve calls after an idle pause
+    torch.cuda.synchronize()
+    time.sleep(0.1)
+    work()
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(13)]
+    marks[0].record()
+    for mark in marks[1:]:
+        work(); mark.record()
+    torch.cuda.synchronize()
+    return statistics.median(a.elapsed_time(b) for a, b in zip(marks, marks[1:]))
+
+
+def row(name, work, operations, burst=False):
     if options.filter not in name:
         return
     try:
         with torch.no_grad():
             ms = median_ms(work)
+            quick = burst_ms(work) if burst else None
         result = dict(name=name, ms=round(ms, 4), tflops=round(operations / ms / 1e9, 3))
+        if burst:
+            result["burst_tflops"] = round(operations / quick / 1e9, 3)
     except Exception as error:                      # one row that fails leaves the others
         result = dict(name=name, failed=repr(error)[:200])
     rows.append(result)
@@ -88,6 +104,18 @@ def attention(name, q, k, v, operations, mask=None, score=None):
     row(name + "/flex/fwd", lambda: compiled(q, k, v, score_mod=score, block_mask=mask), operations)
 
 
+def cudnn():
+    for dim in (64, 128, 256):
+        for length in (1024, 2048, 4096, 8192, 16384):
+            batch, heads = 16384 // length, 2048 // dim
+            q, k, v = tensors(batch, heads, length, dim, torch.bfloat16)
+            for masked in (False, True):
+                def work():
+                    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                        torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=masked)
+                row(f"D{dim}/T{length}/{'causal' if masked else 'full'}/cudnn/fwd", work, 4 * batch * heads * length**2 * dim / (2 if masked else 1), burst=True)
+
+
 def on_cpu():
     # Lengths and types of the project's two CPU goals: causal 4K D64, documents 16K D128, both f32.
     q, k, v = tensors(1, 8, 4096, 64, torch.float32)
@@ -103,6 +131,7 @@ def on_cuda():
     half = torch.bfloat16
     a, b = torch.randn(8192, 8192, device=device, dtype=half), torch.randn(8192, 8192, device=device, dtype=half)
     row("gemm8192/cublas", lambda: a @ b, 2 * 8192**3)
+    cudnn()
     for dim in (64, 128, 256):
         q, k, v = tensors(2, 2048 // dim, 8192, dim, half)
         operations = 4 * 2 * (2048 // dim) * 8192**2 * dim

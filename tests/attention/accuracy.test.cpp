@@ -62,6 +62,23 @@ TEST_CASE("huge scores that grow by less than their spacing leave weights finite
   });
 }
 
+TEST_CASE("a row of scores that a mod hides behind a huge negative number is never NaN") {
+  on_every_device([](const Device& device) {
+    auto check = [&]<class T>(T, float hidden, bool counts) {
+      CAPTURE(hidden);
+      const Tensor<T> q = random_normal<T>(device, {1, 1, 40, 64}, 1), k = random_normal<T>(device, {1, 1, 300, 64}, 2), v = full<T>(device, {1, 1, 300, 64}, 1);
+      const auto result = flex_attention(q, k, v, [hidden](auto s, auto, auto, auto at, auto) { return where(at == 2, hidden, s); }, {.return_lse = true});
+      const std::vector<double> out = as_doubles(result.out), lse = as_doubles(result.lse);
+      for (std::size_t i = 0; i < out.size(); ++i) CHECK(std::fabs(out[i] - (i / 64 != 2 || counts ? 1 : 0)) < 0.01);
+      CHECK(std::isinf(lse[2]) == !counts);
+      CHECK(std::isfinite(lse[3]));
+    };
+    for (const float hidden : {-1e10f, -1e30f, std::numeric_limits<float>::lowest()}) check(f32{}, hidden, false), check(bf16{}, hidden, false), check(f16{}, hidden, false);
+    for (const float hidden : {-1e4f, -1e8f}) check(f32{}, hidden, true), check(bf16{}, hidden, true), check(f16{}, hidden, true);
+    check(f32{}, -1e9f, true), check(bf16{}, -1e9f, true), check(f16{}, -1e9f, false);
+  });
+}
+
 TEST_CASE("lengths around the tile") {
   on_every_device([](const Device& device) {
     for (int length : {1, 3, 127, 128, 129, 300})

@@ -175,6 +175,12 @@ TEST_CASE("PTX of attention: masks as bits of words") {
     check([window](auto, auto, auto q, auto kv) { return q - kv < window[0] && kv - q <= window[0]; });
     check([window](auto, auto, auto q, auto kv) { return !(q - kv > window[0]) || kv >= window[0]; });
   }
+  // Literals at the ends of i32, on either side.
+  constexpr i32 most = std::numeric_limits<i32>::max(), least = std::numeric_limits<i32>::min();
+  auto overlapped = [](const auto& mask) { check_ptx<bf16>({1, 1, 1, 1, 70, 140, 64, 64}, same_score, mask, {.q_block = 192, .kv_block = 128}, Target::sm_90a()); };
+  overlapped([](auto, auto, auto q, auto kv) { return q >= kv && q - kv < most && most > q - kv; });
+  overlapped([](auto, auto, auto q, auto kv) { return q >= kv && kv >= least && kv - q > -most; });
+  overlapped([](auto, auto, auto q, auto kv) { return q >= kv || q - kv > most - 1 || kv - q < least + 100; });
   const Tensor<i32> ids = document_ids(Device::host(), 200, 4, 70);
   check([ids](auto, auto, auto q, auto kv) { return q >= kv && ids[q] == ids[kv] && q - kv < 50; });
   check([](auto, auto, auto q, auto kv) { return (q > kv) != (kv <= 90); });

@@ -102,13 +102,15 @@ Value* compare_word(Lowering& l, Opcode opcode, const Registers& a, const Regist
     for (std::int64_t& number : numbers) number = -number;
     opcode = mirrored(opcode);
   }
-  std::int64_t step = 0;
-  if (!counts_in_pairs(numbers, step)) return nullptr;
   // left >= right + number: the numbers up to left - right.
   const bool strict = opcode == Opcode::gt || opcode == Opcode::le, negated = opcode == Opcode::lt || opcode == Opcode::le;
   if (strict) {
     for (std::int64_t& number : numbers) ++number;
   }
+  // Near the ends of i32 a difference that was cut off there would not tell.
+  constexpr std::int64_t far = std::int64_t{1} << 30;
+  std::int64_t step = 0;
+  if (!counts_in_pairs(numbers, step) || numbers.front() < -far || numbers.back() > far) return nullptr;
   Value* word = columns_up_to(l, difference(l, left, right), numbers, step);
   return negated ? l.b.CreateNot(word) : word;
 }
