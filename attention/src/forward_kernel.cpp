@@ -79,7 +79,8 @@ std::uint64_t ForwardKernel::hash() const {
 
 std::string ForwardKernel::describe() const {
   const Trend trend = score ? trend_along_keys(*score) : Trend::same;
-  return to_string(config) + (trend == Trend::rises ? ", the last keys first" : trend == Trend::one_way ? ", the keys with the largest scores first" : "");
+  const char* reads = shape.weight == ModWeight::matrix ? ", for a score mod that reads tiles of a matrix" : shape.weight == ModWeight::reads ? ", for a score mod that reads memory for each score" : "";
+  return to_string(config) + reads + (trend == Trend::rises ? ", the last keys first" : trend == Trend::one_way ? ", the keys with the largest scores first" : "");
 }
 
 std::vector<ir::Parameter> ForwardKernel::signature() const {

@@ -192,9 +192,9 @@ class Work {
       case Opcode::shared_store: return through_shared(bytes(f_.type(operation.operands[2])));
       case Opcode::async_copy:
       case Opcode::ring_wait: return of_stage(operation.operands[0]);
+      case Opcode::gather: return {};   // how many of the elements are the same one, nobody knows
       case Opcode::load:
-      case Opcode::view_load:
-      case Opcode::gather: return f_.type(result).rank == 0 ? UnitClocks{} : through_global(bytes(f_.type(result)));
+      case Opcode::view_load: return f_.type(result).rank == 0 ? UnitClocks{} : through_global(bytes(f_.type(result)));
       case Opcode::store:
       case Opcode::view_store: return f_.type(operation.operands[1]).rank == 0 ? UnitClocks{} : through_global(bytes(f_.type(operation.operands[1])));
       case Opcode::atomic: return f_.type(operation.operands[1]).rank == 0 ? UnitClocks{} : through_global(bytes(f_.type(operation.operands[1])));

@@ -36,18 +36,28 @@ bool OverlapPlan::plan(OperationId loop_id) {
     const Operation& operation = f_.operation(id);
     if (operation.opcode != Opcode::dot) continue;
     if (operation.attributes.string(AttributeName::instruction) != "wgmma") return false;
-    if (bit_width(f_.type(operation.operands[0]).element) != 16) return false;   // other elements change threads between sums and operands
     dots.push_back(id);
   }
   const Operation* step = f_.defining(loop.operands[2]);
   if (dots.size() != 2 || !step || step->opcode != Opcode::constant) return false;
   first_ = dots[0];
   second_ = dots[1];
-  if (!carries_sums(loop) || !find_late_operations() || !find_update() || spare_registers() < 0) return false;
+  if (!is_half(first_) || !is_half(second_)) return explain(loop_id, "elements of other than 16 bits change threads between a product's sums and the next one's operand");
+  if (!carries_sums(loop) || !find_late_operations() || !find_update()) return explain(loop_id, "the second one's sums are not only carried from iteration to iteration, or its operands come from elsewhere than a ring");
+  if (spare_registers() < 0) return explain(loop_id, "two at once are more than a thread's registers hold" + std::string(f_.occupancy > 1 ? ", of which each program on the multiprocessor has a part" : ""));
   find_needs();
   find_branch();
   for (const std::size_t side : {0, 1}) find_tiles_ahead(side);
   return true;
+}
+
+bool OverlapPlan::is_half(OperationId dot) const { return bit_width(f_.type(f_.operation(dot).operands[0]).element) == 16; }
+
+/// Says why the loop's products are waited for one by one.
+bool OverlapPlan::explain(OperationId loop, const std::string& reason) {
+  Attributes& attributes = f_.operation(loop).attributes;
+  if (attributes.string(AttributeName::schedule).empty()) attributes.set(AttributeName::schedule, "each product is waited for: " + reason);
+  return false;
 }
 
 /// The second product's result is only carried into the next iteration.

@@ -2,6 +2,7 @@
 // overlap_products.cpp makes it so.
 #pragma once
 #include <set>
+#include <string>
 #include <vector>
 
 #include "nvptx/product_loops.hpp"
@@ -35,6 +36,8 @@ class OverlapPlan : protected ProductLoops {
   std::vector<OperationId> tiles_ahead_[2];    // of each side: tiles that it reads from memory, bits of its mask, and what these need, before the first product
 
  private:
+  bool is_half(OperationId dot) const;
+  bool explain(OperationId loop, const std::string& reason);
   bool carries_sums(const Operation& loop);
   bool find_late_operations();
   bool find_update();
