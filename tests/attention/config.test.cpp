@@ -45,17 +45,19 @@ TEST_CASE("the tiles of a mask that suit a head dim best") {
   CHECK(best_mask_block(ElementType::bf16, 64, Target::sm_90a(), 1024) == MaskBlock{128, 128});
   CHECK(best_mask_block(ElementType::bf16, 80, Target::sm_90a()) == MaskBlock{192, 96});
   CHECK(best_mask_block(ElementType::f16, 128, Target::sm_90a()) == MaskBlock{192, 80});
-  CHECK(best_mask_block(ElementType::bf16, 256, Target::sm_90a()) == MaskBlock{128, 80});
+  CHECK(best_mask_block(ElementType::bf16, 192, Target::sm_90a()) == MaskBlock{128, 80});
+  CHECK(best_mask_block(ElementType::bf16, 256, Target::sm_90a()) == MaskBlock{128, 128});
   CHECK(best_mask_block(ElementType::f32, 128, Target::sm_90a()) == MaskBlock{128, 128});
   CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_80()) == MaskBlock{128, 128});
   // Blocks of 192 rows where few of their rows are padding.
   CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_90a(), 1024) == MaskBlock{128, 128});
-  CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_90a(), 1152) == MaskBlock{192, 80});
+  CHECK(best_mask_block(ElementType::bf16, 96, Target::sm_90a(), 1152) == MaskBlock{192, 96});
+  CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_90a(), 4096) == MaskBlock{128, 128});
   CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_90a(), 8192) == MaskBlock{192, 80});
   CHECK(choose_config({ElementType::bf16, 128, 128, 0, 0}, Target::sm_90a(), 0, 0, 0, 1024).block_m == 128);
   CHECK(choose_config({ElementType::bf16, 128, 128, 0, 0}, Target::sm_90a(), 0, 0, 0, 2048).block_m == 192);
   // They are computed whole: no padding, no parts.
-  for (const int dim : {64, 80, 96, 128, 256}) {
+  for (const int dim : {64, 80, 96, 128, 192}) {
     const MaskBlock block = best_mask_block(ElementType::bf16, dim, Target::sm_90a());
     const AttentionConfig c = choose_config({ElementType::bf16, dim, dim, block.q, block.kv}, Target::sm_90a());
     CAPTURE(to_string(c));
