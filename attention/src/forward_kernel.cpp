@@ -79,7 +79,7 @@ std::uint64_t ForwardKernel::hash() const {
 
 std::string ForwardKernel::describe() const {
   const Trend trend = score ? trend_along_keys(*score) : Trend::same;
-  const char* reads = shape.weight == ModWeight::matrix ? ", for a score mod that reads tiles of a matrix" : shape.weight == ModWeight::reads ? ", for a score mod that reads memory for each score" : "";
+  const char* reads = shape.weight == ModWeight::matrix ? ", the score mod reads tiles of a matrix" : shape.weight == ModWeight::reads ? ", the score mod reads memory for each score" : "";
   return to_string(config) + reads + (trend == Trend::rises ? ", the last keys first" : trend == Trend::one_way ? ", the keys with the largest scores first" : "");
 }
 
@@ -159,9 +159,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     // The keys that the score mod gives the largest scores come first, where it can be seen which these are, or the numbers that it
     // captured tell: a row's reference then has little to follow.
     auto raised = [&](const AnyTile& kv) { return call(*score, with({full(ElementType::f32, {}, 0), batch, head, clamped ? AnyTile(min(first_row, q_len - 1)) : first_row, kv}, score_captures)); };
-    auto last_keys_first = [&]() -> AnyTile { return trend == Trend::rises ? full(ElementType::i1, {}, 1) : AnyTile(raised(kv_len) > raised(full(ElementType::i32, {}, 0))); };
-    const bool may_turn = trend == Trend::rises || trend == Trend::one_way;
-    AnyTile turned = may_turn ? last_keys_first() : steps;
+    AnyTile last_keys_first = trend == Trend::one_way ? AnyTile(raised(kv_len) > raised(full(ElementType::i32, {}, 0))) : full(ElementType::i1, {}, trend == Trend::rises ? 1 : 0);
 
     AnyTile q = load(query, {batch, head, first_row, 0}, {c.block_m, c.padded_dim});
     AnyVar reference = full(ElementType::f32, {c.block_m}, first_reference(shape.element));   // of a row that has seen nothing: 2^(-inf - reference) is 0
@@ -174,7 +172,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyTile factor = scale_late ? AnyTile(scale * log2e) : full(ElementType::f32, {}, log2e);
 
     for (auto number_of_step : range(0, steps, 1, {.stages = c.stages})) {
-      AnyTile step = may_turn ? AnyTile(where(turned, steps - 1 - number_of_step, number_of_step)) : AnyTile(number_of_step);
+      AnyTile step = where(last_keys_first, steps - 1 - number_of_step, number_of_step);
       AnyTile entry = listed ? AnyTile(load(entries + (start + step / c.column_parts))) : AnyTile(step);
       AnyTile tile_column = listed ? AnyTile((entry >> 1) * shape.kv_block) : AnyTile(step * c.block_n);
       AnyTile first_column = listed ? AnyTile(tile_column + step % c.column_parts * c.column_step) : tile_column;

@@ -17,5 +17,8 @@ void append_arguments(std::vector<Argument>& arguments, const ir::Mod& mod);
 /// Number of parameters of a mod before its captured tensors.
 inline constexpr std::size_t score_indices = 5;
 inline constexpr std::size_t mask_indices = 4;
+/// Among a score mod's parameters: the score, then b, h, q and kv.
+inline constexpr std::size_t q_of_score = 3;
+inline constexpr std::size_t kv_of_score = 4;
 
 }  // namespace flextile::attention

@@ -61,9 +61,8 @@ class Survey {
  private:
   /// Scores differ from key to key, but on average they do not rise or fall: the mod is what decides.
   static Course of_parameter(std::size_t number) {
-    constexpr std::size_t score = 0, kv = 4;
-    if (number == kv) return {Trend::rises, Side::above};
-    return {Trend::same, number > score && number < score_indices ? Side::above : Side::unknown};
+    if (number == kv_of_score) return {Trend::rises, Side::above};
+    return {Trend::same, number > 0 && number < score_indices ? Side::above : Side::unknown};   // b, h and q
   }
 
   Course of(const ir::Operation& operation) const {

@@ -11,13 +11,11 @@ namespace {
 using ir::Opcode;
 using ir::Value;
 
-constexpr std::size_t q_parameter = 3, kv_parameter = 4;
-
 class Weigher {
  public:
   explicit Weigher(const ir::Function& mod) : mod_(mod), rows_(mod.value_count()), columns_(mod.value_count()) {
     const std::vector<Value>& parameters = mod.block(mod.body()).arguments;
-    rows_[parameters[q_parameter].index] = columns_[parameters[kv_parameter].index] = true;
+    rows_[parameters[q_of_score].index] = columns_[parameters[kv_of_score].index] = true;
     visit(mod.body());
   }
 
@@ -46,7 +44,7 @@ class Weigher {
     if (count < 3 || bit_width(mod_.type(read.operands[0]).element) != 16) return false;
     for (std::size_t i = 1; i + 2 < count; ++i)
       if (rows_[read.operands[i].index] || columns_[read.operands[i].index]) return false;
-    return counts(read.operands[count - 2], q_parameter) && counts(read.operands[count - 1], kv_parameter);
+    return counts(read.operands[count - 2], q_of_score) && counts(read.operands[count - 1], kv_of_score);
   }
 
   /// The parameter, or the parameter and a number.

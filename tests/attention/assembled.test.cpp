@@ -52,13 +52,20 @@ void check_variants(int dim, const Target& target) {
   const Tensor<bf16> matrix = zeros<bf16>(Device::host(), {512, 512});
   const auto distances = [table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, q - kv + 511); };
   const auto biased = [matrix](auto score, auto, auto, auto q, auto kv) { return score + matrix(q, kv); };
-  std::vector<MaskBlock> blocks = {{128, 128}, best_mask_block(ElementType::bf16, dim, target), best_mask_block(ElementType::bf16, dim, target, 4096)};
-  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  std::vector<MaskBlock> blocks = {{128, 128}};
+  auto add = [&](MaskBlock block) {
+    if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) blocks.push_back(block);
+  };
+  add(best_mask_block(ElementType::bf16, dim, target));
+  if (dim > 128 && target.sm == 90) add({128, 80});
+  const std::size_t long_sequences = blocks.size();
+  add(best_mask_block(ElementType::bf16, dim, target, 4096));
   check("full", dim, blocks[0], target);
-  for (const MaskBlock& block : blocks) {
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const MaskBlock& block = blocks[i];
     check("causal", dim, block, target, masks::causal);
     check("documents", dim, block, target, masks::document(ids));
-    if (block == blocks.back() && blocks.size() > 2) continue;       // of short sequences
+    if (i >= long_sequences) continue;
     check("alibi", dim, block, target, scores::alibi(8), masks::causal);
     check("softcap", dim, block, target, scores::softcap(20), masks::causal);
     check("distance", dim, block, target, scores::relative, masks::causal);

@@ -89,12 +89,12 @@ TEST_CASE("a table of distances is read once a diagonal") {
   CHECK(reads < weights * 2 / 3);   // a thread's rows are 8 apart, as its columns are: but for the ends of a diagonal two scores share one
 }
 
-TEST_CASE("explain() says why products are waited for, and what the schedule is for") {
+TEST_CASE("explain() says why products are waited for, and what the schedule follows from") {
   const Tensor<f32> table = zeros<f32>(Device::host(), {8, 1024});
   const auto distances = [table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, q - kv + 511); };
   auto explained = [](int dim, auto... mods) { return compile_flex_attention(mods..., {.dim = dim}, Target::sm_90a(), {.binary = false}).explain(); };
   CHECK(explained(64, masks::causal).find("[for] each product is waited for: two at once are more than a thread's registers hold, of which each program") != std::string::npos);
   CHECK(explained(128, masks::causal).find("each product is waited for") == std::string::npos);
-  CHECK(explained(128, distances, masks::causal).find("for a score mod that reads memory for each score") != std::string::npos);
+  CHECK(explained(128, distances, masks::causal).find("the score mod reads memory for each score") != std::string::npos);
   CHECK(explained(128, scores::alibi(8), masks::causal).find(", the last keys first") != std::string::npos);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "nvptx/exact_sums.hpp"
+
 #pragma GCC diagnostic ignored "-Wswitch-enum"   // operations that are not listed keep their predicates
 
 namespace flextile::backend {
@@ -20,33 +22,12 @@ int word_count(const std::vector<BitPlace>& places) {
   return words;
 }
 
-/// The number of x = rest + number.
-std::int64_t number_of(const WithNumber& x) { return x.number ? x.number->getSExtValue() : 0; }
-
-/// Splitting x changes no comparison: the sum does not wrap, or there is none.
-bool is_exact(Lowering& l, Value* x) { return !split_number(x).number || llvm::isa<llvm::ConstantInt>(x) || l.exact.contains(x); }
-
-bool is_position(Lowering& l, Value* x) {
-  const auto found = l.exact.find(x);
-  return found != l.exact.end() && found->second == Exact::position;
-}
-
-/// Sides of a comparison at one register, less what both have in common.
-struct Sides {
-  Value* left;
-  Value* right;
-  std::int64_t number;   // left op right + number
-};
-
 /// left - right, without wrapping to the other side of any number.
 Value* difference(Lowering& l, Value* left, Value* right) {
   if (!right) return left;
   if (!left) left = l.b.getInt32(0);
   if (is_position(l, left) && is_position(l, right)) return l.b.CreateSub(left, right);
-  Value* result = assembly(l, l.b.getInt32Ty(), "sub.sat.s32 $0, $1, $2;", "=r,r,r", {left, right}, false);
-  llvm::cast<llvm::CallInst>(result)->setNotConvergent();
-  llvm::cast<llvm::CallInst>(result)->setDoesNotAccessMemory();
-  return result;
+  return pure_assembly(l, l.b.getInt32Ty(), "sub.sat.s32 $0, $1, $2;", "=r,r,r", {left, right});
 }
 
 /// Numbers of a word's columns: pairs of neighbours, `step` from one pair to the next, upwards.
@@ -70,10 +51,7 @@ Value* columns_up_to(Lowering& l, Value* limit, const std::vector<std::int64_t>&
   Value* pairs = l.b.CreateAShr(beyond, static_cast<std::uint64_t>(llvm::Log2_64(static_cast<std::uint64_t>(step))));
   Value* in_pair = call(l, llvm::Intrinsic::umin, {l.b.CreateAnd(beyond, integer(step - 1)), integer(1)}, {type});
   Value* count = l.b.CreateAdd(l.b.CreateAdd(l.b.CreateShl(pairs, 1), in_pair), integer(1));
-  Value* word = assembly(l, type, "bmsk.clamp.b32 $0, 0, $1;", "=r,r", {count}, false);
-  llvm::cast<llvm::CallInst>(word)->setNotConvergent();
-  llvm::cast<llvm::CallInst>(word)->setDoesNotAccessMemory();
-  return word;
+  return pure_assembly(l, type, "bmsk.clamp.b32 $0, 0, $1;", "=r,r", {count});
 }
 
 Opcode mirrored(Opcode opcode) {
@@ -95,7 +73,7 @@ Value* compare_word(Lowering& l, Opcode opcode, const Registers& a, const Regist
     const WithNumber first = split_number(x), second = split_number(y);
     if (i == 0) left = first.rest, right = second.rest;
     if (first.rest != left || second.rest != right) return nullptr;
-    numbers.push_back(number_of(second) - number_of(first));
+    numbers.push_back(second.value() - first.value());
   }
   if (numbers.back() < numbers.front()) {
     std::swap(left, right);
@@ -145,9 +123,7 @@ Registers pack(Lowering& l, const Registers& conditions, const std::vector<BitPl
   for (std::size_t i = 0; i < places.size(); ++i) {
     Value*& word = words[static_cast<std::size_t>(places[i].word)];
     const std::string bit = std::to_string(std::uint32_t{1} << places[i].bit);
-    word = assembly(l, l.b.getInt32Ty(), "@$2 or.b32 $0, $0, " + bit + ";", "=r,0,b", {word, conditions[i]}, false);
-    llvm::cast<llvm::CallInst>(word)->setNotConvergent();
-    llvm::cast<llvm::CallInst>(word)->setDoesNotAccessMemory();
+    word = pure_assembly(l, l.b.getInt32Ty(), "@$2 or.b32 $0, $0, " + bit + ";", "=r,0,b", {word, conditions[i]});
   }
   return words;
 }
@@ -174,24 +150,6 @@ bool logic_to_bits(Lowering& l, const ir::Operation& operation) {
 }
 
 }  // namespace
-
-WithNumber split_number(Value* x) {
-  if (!x->getType()->isIntegerTy(32)) return {x};
-  if (auto* literal = llvm::dyn_cast<llvm::ConstantInt>(x)) return {nullptr, literal};
-  auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(x);
-  if (!sum || sum->getOpcode() != llvm::Instruction::Add) return {x};
-  auto* number = llvm::dyn_cast<llvm::ConstantInt>(sum->getOperand(1));
-  return number ? WithNumber{sum->getOperand(0), number} : WithNumber{x};
-}
-
-void note_position(Lowering& l, Value* sum) {
-  l.exact[sum] = Exact::position;
-  if (Value* rest = split_number(sum).rest) l.exact[rest] = Exact::position;
-}
-
-void note_difference(Lowering& l, Value* difference, Value* a, Value* b) {
-  if (is_position(l, a) && is_position(l, b)) l.exact[difference] = Exact::difference;
-}
 
 std::vector<BitPlace> bit_places(Lowering& l, ir::Value value) {
   const ir::Type& type = l.type(value);

@@ -33,16 +33,4 @@ void fill_bits(Lowering& l, const ir::Operation& operation);
 /// Predicates of a tile's registers, from its words where it has some.
 Registers predicates(Lowering& l, ir::Value value);
 
-/// Says that sums are exact: `sum` of places in a sequence (attribute `position`), of which none is below 0, nor its parts.
-void note_position(Lowering& l, llvm::Value* sum);
-/// Or a difference of two such.
-void note_difference(Lowering& l, llvm::Value* difference, llvm::Value* a, llvm::Value* b);
-
-/// x = rest + number, where it is written so; of a literal the rest is null.
-struct WithNumber {
-  llvm::Value* rest = nullptr;
-  llvm::ConstantInt* number = nullptr;
-};
-WithNumber split_number(llvm::Value* x);
-
 }  // namespace flextile::backend

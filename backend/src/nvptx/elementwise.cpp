@@ -9,6 +9,7 @@
 
 #include "llvm/float8.hpp"
 #include "nvptx/bit_masks.hpp"
+#include "nvptx/exact_sums.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/turns.hpp"
 
@@ -214,12 +215,7 @@ llvm::Value* float_operation(Lowering& l, Opcode opcode, const Registers& x) {
 /// What is allowed to an operation that is marked approximate, where it pays; else null.
 llvm::Value* approximation(Lowering& l, Opcode opcode, const Registers& x, ElementType from) {
   llvm::Type* f32 = l.b.getFloatTy();
-  if (opcode == Opcode::tanh && l.target.sm >= 75) {
-    llvm::Value* result = assembly(l, f32, "tanh.approx.f32 $0, $1;", "=f,f", x, false);
-    llvm::cast<llvm::CallInst>(result)->setNotConvergent();
-    llvm::cast<llvm::CallInst>(result)->setDoesNotAccessMemory();
-    return result;
-  }
+  if (opcode == Opcode::tanh && l.target.sm >= 75) return pure_assembly(l, f32, "tanh.approx.f32 $0, $1;", "=f,f", x);
   if (opcode == Opcode::div) {
     const auto* divisor = llvm::dyn_cast<llvm::ConstantFP>(x[1]);
     if (!divisor || from != ElementType::f32) return nullptr;
@@ -244,10 +240,7 @@ llvm::Value* choose(Lowering& l, const ir::Operation& operation, const Registers
   llvm::Type* type = x[1]->getType();
   if (!joined || !(type->isFloatTy() || type->isIntegerTy(32))) return l.b.CreateSelect(x[0], x[1], x[2]);
   const bool real = type->isFloatTy();
-  llvm::Value* chosen = assembly(l, type, real ? "selp.f32 $0, $1, $2, $3;" : "selp.b32 $0, $1, $2, $3;", real ? "=f,f,f,b" : "=r,r,r,b", {x[1], x[2], x[0]}, false);
-  llvm::cast<llvm::CallInst>(chosen)->setNotConvergent();
-  llvm::cast<llvm::CallInst>(chosen)->setDoesNotAccessMemory();
-  return chosen;
+  return pure_assembly(l, type, real ? "selp.f32 $0, $1, $2, $3;" : "selp.b32 $0, $1, $2, $3;", real ? "=f,f,f,b" : "=r,r,r,b", {x[1], x[2], x[0]});
 }
 
 /// Whether the condition of a select is said to be unlikely; it may have been broadcast since.

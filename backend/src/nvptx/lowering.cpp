@@ -134,6 +134,13 @@ llvm::Value* assembly(Lowering& l, llvm::Type* result, const std::string& text, 
   return instruction;
 }
 
+llvm::Value* pure_assembly(Lowering& l, llvm::Type* result, const std::string& text, const std::string& constraints, const Registers& arguments) {
+  auto* instruction = llvm::cast<llvm::CallInst>(assembly(l, result, text, constraints, arguments, false));
+  instruction->setNotConvergent();
+  instruction->setDoesNotAccessMemory();
+  return instruction;
+}
+
 void barrier(Lowering& l) {
   // Each thread's own writes, and copies that have landed, before anybody's wgmma.
   if (l.async_proxy) assembly(l, l.b.getVoidTy(), "fence.proxy.async.shared::cta;", "", {}, true);

@@ -68,8 +68,7 @@ struct OpenLoop {
 
 class SourceLines;
 
-/// What is known of an integer beside its bits: a place in a sequence (0 or more, a sum that does not wrap, of parts that are 0 or more), or
-/// the difference of two.
+/// What is known of an i32 that is a sum (exact_sums.hpp).
 enum class Exact { position, difference };
 
 struct Lowering {
@@ -89,7 +88,7 @@ struct Lowering {
   llvm::Value* counter = nullptr;              // of those that were taken
   std::vector<Registers> registers = {};       // by value
   std::map<std::uint32_t, Registers> bits = {};          // by value: words of tiles of i1 (bit_masks.hpp)
-  std::map<llvm::Value*, Exact> exact = {};
+  std::map<llvm::Value*, Exact> exact = {};              // integers that are exact sums (exact_sums.hpp)
   std::map<std::pair<llvm::Value*, llvm::Value*>, llvm::Value*> joined[2] = {};   // sums and differences of the operation that is being lowered
   std::map<std::uint32_t, ViewParts> views = {};
   std::vector<IndexFacts> facts = {};
@@ -140,6 +139,8 @@ llvm::Value* owner(Lowering& l, const Layout& layout);
 llvm::Value* call(Lowering& l, llvm::Intrinsic::ID id, const Registers& arguments, const std::vector<llvm::Type*>& overloads = {});
 /// Convergent inline assembly. Several results come as a struct.
 llvm::Value* assembly(Lowering& l, llvm::Type* result, const std::string& text, const std::string& constraints, const Registers& arguments, bool memory);
+/// The same of an instruction that only computes: LLVM may move it, share it or leave it out.
+llvm::Value* pure_assembly(Lowering& l, llvm::Type* result, const std::string& text, const std::string& constraints, const Registers& arguments);
 /// Of the program's own warps.
 void barrier(Lowering& l);
 /// Of all warps that were launched, a producer's too.

@@ -6,7 +6,7 @@
 #include <flextile/ir/error.hpp>
 
 #include "nvptx/access.hpp"
-#include "nvptx/bit_masks.hpp"
+#include "nvptx/exact_sums.hpp"
 #include "nvptx/lowering.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
@@ -306,7 +306,7 @@ class Gathered {
     std::vector<std::pair<llvm::Value*, std::int64_t>> result{{mask(register_index), 0}};
     for (std::size_t axis = 0; axis < axes_; ++axis) {
       const WithNumber at = split_number(index(axis, register_index));
-      result.emplace_back(at.rest, at.number ? at.number->getSExtValue() : 0);
+      result.emplace_back(at.rest, at.value());
     }
     return result;
   }
