@@ -69,13 +69,45 @@ TEST_CASE("the loops on a GPU: a producer that fetches, rings that nobody meets 
   CHECK(count(".tile.bulk_group") == 2);       // two panels of the result, through the query's stage
   CHECK(count("stmatrix") == 8);               // of 16 columns each
   CHECK(count("st.global.v4") == 0);
-  CHECK(count("vote.sync.any") == 3);          // an iteration is there three times: the first has no product to overlap with, the others are with and without a mask
+  CHECK(count("vote.sync.any") == 3 + 2);      // an iteration is there three times: the first has no product to overlap with, the others are with and without a mask
+  CHECK(count("0f7F7FFFFF") == 2);             // those two wait for the product of the iteration before behind half of their exponentials
   const AttentionShape shape{.element = ElementType::bf16, .dim = 128, .value_dim = 128, .q_block = 128, .kv_block = 128};
   const AttentionConfig config = choose_config(shape, Target::sm_90a());
   const int threads = 32 * config.num_warps;
   const int masked = 2 * config.block_m * config.block_n / threads, rescaled = config.block_m * config.padded_value_dim / threads;
   CHECK(count("selp.f32") <= 2 * masked + 3 * (rescaled + 24));                   // and a few per row
   CHECK(count("selp.b64") == 0);
+}
+
+TEST_CASE("two warpgroups wait for a late product behind half of their rows, where a score costs little") {
+  auto votes = [](int q_block, int kv_block, int dim, auto... mods) {
+    const std::string ptx = compile_flex_attention(mods..., {.dim = dim, .q_block = q_block, .kv_block = kv_block}, Target::sm_90a(), {.binary = false}).ptx();
+    int count = 0;
+    for (std::size_t at = 0; (at = ptx.find("0f7F7FFFFF", at)) != std::string::npos; ++at) {
+      ++count;
+      const std::size_t wait = ptx.find("wgmma.wait_group.sync.aligned", at), line = ptx.find('\n', wait);
+      CHECK(ptx.substr(wait, line - wait) == "wgmma.wait_group.sync.aligned 0;");   // nothing else is waited for in between
+      CHECK(ptx.substr(at, wait - at).find("ex2.approx") == std::string::npos);
+    }
+    return count;
+  };
+  CHECK(votes(128, 128, 128, masks::causal) == 2);
+  CHECK(votes(128, 80, 256, masks::causal) == 2);
+  CHECK(votes(192, 80, 128, masks::causal) == 0);                          // three warpgroups: another one works meanwhile
+  CHECK(votes(128, 128, 64, masks::causal) == 0);                          // two programs on a multiprocessor: no product is late
+  CHECK(votes(128, 128, 128, scores::softcap(20), masks::causal) == 0);    // its work takes as long as the product
+}
+
+TEST_CASE("chunks as long as tiles are told apart by one number a tile") {
+  const auto chunks = [](auto, auto, auto q, auto kv) { return q >= kv && q / 1024 == kv / 1024; };
+  auto shifts = [&](int q_block, int kv_block) {
+    const std::string ptx = compile_flex_attention(chunks, {.dim = 128, .q_block = q_block, .kv_block = kv_block}, Target::sm_90a(), {.binary = false}).ptx();
+    int count = 0;
+    for (std::size_t at = 0; (at = ptx.find("shr.s32", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  CHECK(shifts(128, 128) < 40);
+  CHECK(shifts(192, 80) > 80);                                             // a tile of 80 columns may lie in two chunks
 }
 
 TEST_CASE("a table of distances is read once a diagonal") {

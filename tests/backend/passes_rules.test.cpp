@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include <flextile/ir/builder.hpp>
 #include <flextile/ir/error.hpp>
@@ -14,6 +15,7 @@
 #include "../../backend/src/passes/loop_invariant.hpp"
 #include "../../backend/src/passes/simplify_control.hpp"
 #include "../../backend/src/passes/sink.hpp"
+#include "support/interpreter.hpp"
 
 using namespace flextile;
 using ir::Opcode;
@@ -142,6 +144,59 @@ TEST_CASE("canonicalise: work on broadcast tiles is done before the broadcast") 
   const std::string text = kernel.after(backend::canonicalise);
   CHECK(contains(text, ": tile<64x1xi32>\n"));
   CHECK(count(text, "tile<64x32xi32>") == 1);                // the broadcast that is stored
+}
+
+TEST_CASE("canonicalise: a tile of positions within one block has the block's number, and its place there") {
+  struct Positions {
+    std::int64_t factor, start;      // the tile begins at i * factor + start
+    int count;
+    Opcode opcode;
+    std::int64_t size;
+    bool alike;                      // the tile lies within one block
+  };
+  const Positions cases[] = {{128, 0, 128, Opcode::div, 1024, true},    {128, 0, 128, Opcode::rem, 1024, true},  {128, 0, 128, Opcode::div, 128, true},
+                             {64, 0, 128, Opcode::div, 1024, false},    {128, 64, 128, Opcode::rem, 1024, false}, {128, 64, 64, Opcode::div, 192, true},
+                             {192, 0, 64, Opcode::rem, 64, true},       {192, 0, 128, Opcode::div, 192, false},  {128, 0, 128, Opcode::div, 96, false},
+                             {1, 0, 2, Opcode::rem, 2, false},          {16, 48, 16, Opcode::rem, 80, true}};
+  for (const Positions& c : cases) {
+    Kernel kernel;
+    auto& builder = kernel.builder;
+    const Value first = builder.binary(Opcode::add, builder.binary(Opcode::mul, kernel.i, kernel.integer(c.factor)), kernel.integer(c.start));
+    const Value places = builder.binary(Opcode::add, first, builder.arange(c.count));
+    kernel.function.operation(kernel.function.definition(places).operation).attributes.set(ir::AttributeName::position, std::int64_t{1});
+    kernel.keep(builder.broadcast(builder.binary(c.opcode, builder.expand_dims(places, 0), kernel.integer(c.size)), {1, c.count}));
+    builder.return_values();
+    const ir::Function changed = backend::canonicalise(kernel.function, Target::host());
+    const std::string text = ir::print(changed), word = std::string(ir::name(c.opcode)) + " ";
+    CAPTURE(text);
+    CHECK(count(text, word) == 1);
+    CHECK(contains(text.substr(text.find(word)).substr(0, text.substr(text.find(word)).find('\n')), ": i32") == c.alike);
+    for (std::int32_t i : {0, 1, 2, 3, 7, 8, 9, 1000}) {
+      std::vector<std::int32_t> numbers[2];
+      for (int k : {0, 1}) {
+        auto& out = numbers[k];
+        out.assign(static_cast<std::size_t>(c.count), -1);
+        float f = 0;
+        void *none = nullptr, *base = out.data();
+        std::int32_t one = 1, columns = c.count;
+        std::int64_t row = c.count, unit = 1;
+        std::int32_t start = i;
+        void* arguments[] = {&f, &start, &none, &one, &one, &unit, &unit, &none, &one, &one, &unit, &unit, &base, &one, &columns, &row, &unit};
+        test::interpret(k == 0 ? kernel.function : changed, arguments, HostProgram{{0, 0, 0}, {1, 1, 1}});
+      }
+      CHECK(numbers[0] == numbers[1]);
+      CHECK(numbers[0].front() == (c.opcode == Opcode::div ? (i * c.factor + c.start) / c.size : (i * c.factor + c.start) % c.size));
+    }
+  }
+}
+
+TEST_CASE("canonicalise: numbers that are no positions are divided one by one") {
+  Kernel kernel;   // below 0, division goes up to 0: -1024 / 1024 is -1, -1023 / 1024 is 0
+  auto& builder = kernel.builder;
+  const Value numbers = builder.binary(Opcode::add, builder.binary(Opcode::mul, kernel.i, kernel.integer(128)), builder.arange(128));
+  kernel.keep(builder.expand_dims(builder.binary(Opcode::div, numbers, kernel.integer(1024)), 0));
+  const std::string text = kernel.after(backend::canonicalise);
+  CHECK(contains(text.substr(text.find("div ")), ": tile<128xi32>"));
 }
 
 TEST_CASE("canonicalise: chains of shape operations and conversions") {

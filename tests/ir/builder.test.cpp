@@ -348,6 +348,9 @@ TEST_CASE("shared memory and asynchronous copies") {
   CHECK(one({.opcode = Opcode::async_wait, .operands = {zero}}, {}) == "[async_wait] operand 0 is i32: must be token");
   CHECK(one({.opcode = Opcode::turn, .attributes = {{AttributeName::kind, std::string("skip")}}}, {}) == "[turn] kind is \"skip\": must be open, take, pass or close");
   CHECK(one({.opcode = Opcode::product_wait, .operands = {zero}}, {Type::scalar(ElementType::i32)}) == "[product_wait] operand is i32: must be the result of a dot with async, or of a loop that carries one");
+  CHECK(one({.opcode = Opcode::product_wait, .operands = {zero, zero}}, {Type::scalar(ElementType::i32)}) == "[product_wait] what comes first is i32: must be a tile of f32");
+  CHECK(one({.opcode = Opcode::product_wait, .operands = {zero, zero, zero}}, {Type::scalar(ElementType::i32)}) ==
+        "[product_wait] takes and gives one value or none, and may take a tile that comes first; got 3 operands and 1 results");
   CHECK(one({.opcode = Opcode::ring_wait, .operands = {buffer, zero}}, {}) ==
         "[ring_wait] buffer has no barriers: must come from alloc_shared with barriers");
   id = k.builder.create({.opcode = Opcode::alloc_shared, .attributes = {{AttributeName::barriers, std::int64_t{1}}}}, {Type::shared(ElementType::f16, {32, 64}, 2)});

@@ -130,6 +130,7 @@ Function shared_function() {
   Value sum = builder.splat(Type::tile(ElementType::f32, {32, 32}), 0.0);
   Value started = one({.opcode = Opcode::dot, .operands = {tile, builder.transpose(tile), sum}, .attributes = {{AttributeName::async, std::int64_t{1}}}}, {builder.type(sum)});
   one({.opcode = Opcode::product_wait, .operands = {started}, .attributes = {{AttributeName::pending, std::int64_t{1}}}}, {builder.type(sum)});
+  one({.opcode = Opcode::product_wait, .operands = {started, sum}, .attributes = {{AttributeName::pending, std::int64_t{0}}}}, {builder.type(sum)});
   one({.opcode = Opcode::turn, .attributes = {{AttributeName::kind, std::string("take")}}}, {});
   BlockId filled = function.add_block(), refilled = function.add_block();
   one({.opcode = Opcode::ring_start, .operands = {ring}, .blocks = {filled}}, {});

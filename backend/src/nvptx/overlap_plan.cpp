@@ -9,6 +9,8 @@
 namespace flextile::backend {
 namespace {
 
+constexpr int two_warpgroups = 8;          // warps
+constexpr int most_work = 3;               // operations a score, exponential included, with which a late product is waited for in their midst
 constexpr std::int64_t most_carried = 8;   // registers for what the update of the sum needs of the iteration before
 
 /// Registers of a thread for the sums and operands of both products: what is known to be its own, less 32 for everything else, or
@@ -46,6 +48,7 @@ bool OverlapPlan::plan(OperationId loop_id) {
   if (!carries_sums(loop) || !find_late_operations() || !find_update()) return explain(loop_id, "the second one's sums are not only carried from iteration to iteration, or its operands come from elsewhere than a ring");
   if (spare_registers() < 0) return explain(loop_id, "two at once are more than a thread's registers hold" + std::string(f_.occupancy > 1 ? ", of which each program on the multiprocessor has a part" : ""));
   find_needs();
+  find_meanwhile();
   find_branch();
   for (const std::size_t side : {0, 1}) find_tiles_ahead(side);
   return true;
@@ -183,6 +186,26 @@ void OverlapPlan::find_needs() {
     registers += f_.type(need).has_shape() && f_.type(need).rank > 0 ? register_count(f_.layouts[f_.layout_of(need)]) : 1;
   }
   update_first_ = registers <= most_carried;
+}
+
+/// The rows' sums of the late operand. Its conversion stands behind the wait for the late product, and the assembler mixes that with what
+/// is converted: so it puts the wait in front of all of it, where the product still runs. With two warpgroups there is not always another
+/// one that works meanwhile, so the wait comes behind half of the rows; not where a score mod's work takes as long as the product.
+void OverlapPlan::find_meanwhile() {
+  meanwhile_ = {};
+  if (!cast_ || f_.num_warps != two_warpgroups) return;
+  const ir::Shape shape = f_.type(f_.operation(first_).results[0]).shape();
+  Value tile = f_.operation(cast_).operands[0];
+  int work = 0;
+  for (OperationId id : f_.block(body_).operations) {
+    const Operation& operation = f_.operation(id);
+    if (ir::has(operation.opcode, ir::elementwise) && is_early(id) && !costs_nothing(operation) && f_.type(operation.results[0]).shape() == shape) ++work;
+    if (operation.operands.empty() || operation.operands[0] != tile) continue;
+    const bool sums = operation.opcode == Opcode::reduce && operation.attributes.string(AttributeName::kind) == "sum" && f_.type(tile).element == ElementType::f32;
+    if (sums) meanwhile_ = operation.results[0];
+    if (sums || operation.opcode == Opcode::reshape) tile = operation.results[0];   // and what is summed further
+  }
+  if (work > most_work || (meanwhile_ && register_count(f_.layouts[f_.layout_of(meanwhile_)]) < 2)) meanwhile_ = {};
 }
 
 /// The first branch behind the first product that the iteration's start can decide.

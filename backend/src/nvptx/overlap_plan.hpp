@@ -29,6 +29,7 @@ class OverlapPlan : protected ProductLoops {
   std::vector<Value> needs_;                   // of the body, by the update
   bool update_first_ = false;                  // in the next iteration, while its first product runs
   OperationId cast_;                           // the late operand's last conversion
+  Value meanwhile_;                            // what two warpgroups compute, by half, before they wait for the late product; none for more
   OperationId branch_;                         // decided at the iteration's start
   std::set<std::uint32_t> decides_;            // operations of the body that decide it
   std::vector<OperationId> read_ahead_;        // of these: what reads memory, an iteration ahead
@@ -42,6 +43,7 @@ class OverlapPlan : protected ProductLoops {
   bool find_late_operations();
   bool find_update();
   void find_needs();
+  void find_meanwhile();
   void find_branch();
   void find_tiles_ahead(std::size_t side);
   bool keep_as_bits(Value condition, const std::set<std::uint32_t>& needed);

@@ -283,7 +283,7 @@ class Overlap : OverlapPlan {
     release_others(true);
     copy_some(block, names, [&](OperationId id) { return is_own(id) && !before_first(id) && !copied_.contains(id.index); });
     copied_.clear();
-    names[sum.index] = wait(block, product, 0);
+    names[sum.index] = wait(block, product, 0, meanwhile_ ? renamed(names, meanwhile_) : Value{});
     if (at_once) release(block);
     if (cast_) copy(cast_, block, names);
     release_others(false);

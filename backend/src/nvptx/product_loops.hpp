@@ -123,8 +123,11 @@ class ProductLoops {
   }
   Value number(BlockId block, std::int64_t value) { return make(block, Opcode::constant, {}, Type::scalar(ElementType::i32), {{AttributeName::value, value}}); }
   Value arithmetic(BlockId block, Opcode opcode, Value a, Value b) { return make(block, opcode, {a, b}, f_.type(a)); }
-  Value wait(BlockId block, Value product, std::int64_t pending) {
-    const Value done = make(block, Opcode::product_wait, {product}, f_.type(product), {{AttributeName::pending, pending}});
+  /// Waits for the product; `first`, if any, is what else is computed until then.
+  Value wait(BlockId block, Value product, std::int64_t pending, Value first = {}) {
+    std::vector<Value> operands{product};
+    if (first) operands.push_back(first);
+    const Value done = make(block, Opcode::product_wait, std::move(operands), f_.type(product), {{AttributeName::pending, pending}});
     keep_layout(product, done);
     return done;
   }

@@ -187,12 +187,12 @@ void SynchronisationSurvey::find_sources() {
 /// Nothing but a wait takes a sum in flight as its value; loops, branches and the next product hand it on.
 void SynchronisationSurvey::check_sums(OperationId id) const {
   const Operation& operation = f_.operation(id);
-  const bool hands_on = operation.opcode == Opcode::product_wait || operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_ ||
+  const bool hands_on = operation.opcode == Opcode::for_ || operation.opcode == Opcode::while_ ||
                         operation.opcode == Opcode::yield || operation.opcode == Opcode::condition;
   if (hands_on) return;
   for (std::size_t i = 0; i < operation.operands.size(); ++i) {
     const std::set<std::uint32_t>& dots = sources(operation.operands[i]);
-    if (dots.empty() || (i == 2 && is_wgmma(operation))) continue;
+    if (dots.empty() || (i == 2 && is_wgmma(operation)) || (i == 0 && operation.opcode == Opcode::product_wait)) continue;
     fail(id, "reads " + name(operation.operands[i]) + ", the sum of " + name(OperationId{*dots.begin()}) + ", which is in flight: no product_wait gave it");
   }
 }

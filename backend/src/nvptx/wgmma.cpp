@@ -193,6 +193,12 @@ void lower_turn(Lowering& l, const ir::Operation& operation) {
   else when(l, l.b.CreateICmpEQ(own, l.b.getInt32(1)), [&] { wait(l.b.getInt32(1)); });
 }
 
+/// What follows is done behind the number, also by the assembler, which moves a wait across arithmetic but not across a vote.
+void stay_behind(Lowering& l, llvm::Value* number) {
+  const std::string text = "{\n\t.reg .pred %huge;\n\tsetp.gt.f32 %huge, $0, 0f7F7FFFFF;\n\tvote.sync.any.pred %huge, %huge, 0xffffffff;\n\t@%huge bar.warp.sync 0xffffffff;\n\t}";
+  assembly(l, l.b.getVoidTy(), text, "f", {number}, true);
+}
+
 /// Passes the sums through, so that nobody reads them earlier.
 void lower_product_wait(Lowering& l, const ir::Operation& operation) {
   const std::int64_t wanted = operation.attributes.integer(AttributeName::pending);
@@ -204,6 +210,10 @@ void lower_product_wait(Lowering& l, const ir::Operation& operation) {
     }
     assembly(l, l.b.getVoidTy(), "wgmma.wait_group.sync.aligned " + std::to_string(wanted * batches) + ";", "", {}, true);
     return;
+  }
+  if (operation.operands.size() > 1) {
+    const Registers& first = l.of(operation.operands[1]);
+    stay_behind(l, first[first.size() / 2 - 1]);
   }
   const Registers& sums = l.of(operation.operands[0]);
   std::string constraints;

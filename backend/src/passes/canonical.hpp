@@ -45,5 +45,7 @@ ir::Value simplify_elementwise(Canonical& canonical, Candidate& candidate);
 ir::Value simplify_select(Canonical& canonical, Candidate& candidate);
 ir::Value simplify_cast(Canonical& canonical, Candidate& candidate);
 ir::Value simplify_comparison(Canonical& canonical, Candidate& candidate);
+/// Part of simplify_elementwise, of an i32's div and rem.
+ir::Value simplify_position(Canonical& canonical, const Candidate& candidate);
 
 }  // namespace flextile::backend

@@ -147,8 +147,8 @@ Value simplify_integer(Canonical& canonical, const Candidate& candidate) {
       if (right(0)) return b;
       if (right(1)) return a;
       return merge_constants(canonical, candidate);
-    case Opcode::div: return right(1) ? a : Value{};
-    case Opcode::rem: return right(1) ? zero() : Value{};
+    case Opcode::div: return right(1) ? a : simplify_position(canonical, candidate);
+    case Opcode::rem: return right(1) ? zero() : simplify_position(canonical, candidate);
     case Opcode::shl:
     case Opcode::shr: return right(0) ? a : Value{};
     case Opcode::min:

@@ -125,7 +125,9 @@ std::string async_wait_rule(const Rule& rule) {
 
 std::string product_wait_rule(const Rule& rule) {
   const std::size_t results = rule.operation.results.size();
-  if (rule.operands() > 1 || results != rule.operands()) return rule.broken("takes and gives one value or none; got ", rule.operands(), " operands and ", results, " results");
+  const bool counts = rule.operands() == results || (results == 1 && rule.operands() == 2);
+  if (results > 1 || !counts) return rule.broken("takes and gives one value or none, and may take a tile that comes first; got ", rule.operands(), " operands and ", results, " results");
+  if (rule.operands() == 2 && rule.operand(1).element != ElementType::f32) return rule.broken("what comes first is ", rule.operand(1), ": must be a tile of f32");
   const Operation* source = results == 0 ? nullptr : rule.function.defining(rule.operation.operands[0]);
   const bool started = source && (source->opcode == Opcode::for_ || (source->opcode == Opcode::dot && source->attributes.integer(AttributeName::async) != 0));
   if (results == 1 && !started) return rule.broken("operand is ", rule.operand(0), ": must be the result of a dot with async, or of a loop that carries one");
