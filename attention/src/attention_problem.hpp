@@ -10,7 +10,7 @@
 namespace flextile::attention {
 
 struct AttentionProblem {
-  ir::TensorHandle query, key, value;
+  const ir::TensorHandle &query, &key, &value;   // the caller's
   const ir::Mod* score = nullptr;        // null: none
   const BlockMask* mask = nullptr;       // null: all is visible
   std::int64_t batch = 0, heads = 0, kv_heads = 0, q_len = 0, kv_len = 0, dim = 0, value_dim = 0;

@@ -12,6 +12,8 @@ namespace flextile::runtime {
 using AlignmentClass = unsigned __int128;
 inline constexpr std::size_t most_parameters = 64;
 inline constexpr std::size_t most_tensor_maps = 8;
+inline constexpr std::size_t resident_values = 4;          // the grid's extents and the counter, where launched programs share programs out
+inline constexpr std::size_t most_parameter_bytes = 4096;  // that a launch packs into one block; a kernel with more hands over pointers
 
 /// A kernel's arguments as both back ends take them: values[i] is what pointers[i] points to.
 /// A scalar or pointer is one value; a view of rank r is 1 + 2r: base pointer, r i32 sizes, r i64 strides. Behind them is room for
@@ -20,8 +22,8 @@ struct PackedArguments {
   static constexpr std::size_t most_values = most_parameters * (1 + 2 * ir::max_view_rank);
   std::size_t count = 0;
   AlignmentClass facts = 0;
-  std::uint64_t values[most_values + 4];
-  void* pointers[most_values + 4 + most_tensor_maps];
+  std::uint64_t values[most_values + resident_values];
+  void* pointers[most_values + resident_values + most_tensor_maps];
 
   PackedArguments() {}
   PackedArguments(const PackedArguments&) = delete;

@@ -10,6 +10,11 @@
 
 namespace flextile::runtime {
 
+/// Of a parameter, in the block of bytes that a kernel takes.
+struct ParameterPlace {
+  std::uint32_t offset = 0, bytes = 0;
+};
+
 struct KernelRecord {
   std::shared_ptr<const CompiledKernel> compiled;
   DeviceState* device = nullptr;
@@ -21,6 +26,7 @@ struct KernelRecord {
   unsigned shared_memory = 0;           // dynamic, beside what the code declares itself
   std::int64_t workers = 0;             // CUDA, resident programs: as many as the device holds; else 0
   void* zeros = nullptr;                // CUDA, with tensor maps: what the map of an empty tensor reads
+  std::vector<ParameterPlace> places;   // CUDA: of packed values and tensor maps; none where the driver does not say (before 12.4)
 };
 
 /// Loads the kernel's code. DriverError with the assembler's log where the driver refuses it.

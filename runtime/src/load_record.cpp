@@ -59,6 +59,22 @@ void* load_code(const CompiledKernel& kernel, const DeviceState& device, bool& a
   return module;
 }
 
+/// Where the driver wants the kernel's parameters; none unless it says so of all of them, and they fit a launch's block.
+std::vector<ParameterPlace> parameter_places(const KernelRecord& record, const CompiledKernel& kernel) {
+  const Driver& functions = *driver();
+  std::size_t count = kernel.tensor_maps.size() + (kernel.resident ? resident_values : 0);
+  for (const ir::Parameter& parameter : kernel.parameters) count += parameter.type.is_view() ? 1 + 2 * static_cast<std::size_t>(parameter.type.rank) : 1;
+  std::vector<ParameterPlace> places;
+  std::size_t offset = 0, bytes = 0;
+  while (functions.cuFuncGetParamInfo && places.size() <= count && functions.cuFuncGetParamInfo(record.function, places.size(), &offset, &bytes) == driver_success) {
+    const bool is_map = places.size() + kernel.tensor_maps.size() >= count;
+    if (offset + bytes > most_parameter_bytes || (is_map ? bytes != sizeof(TensorMapImage) : bytes > sizeof(std::uint64_t))) return {};
+    places.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)});
+  }
+  if (places.size() != count) places.clear();
+  return places;
+}
+
 /// What another assembler said is of code that is not loaded.
 void forget_assembler(CompiledKernel& kernel) {
   kernel.resource_usage = {.shared_memory = kernel.resource_usage.shared_memory, .threads = kernel.resource_usage.threads, .log = ""};
@@ -99,6 +115,7 @@ std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKerne
   record->threads = static_cast<unsigned>(kernel.resource_usage.threads);
   record->shared_memory = static_cast<unsigned>(dynamic);
   if (!kernel.tensor_maps.empty()) record->zeros = zeros_on(device);
+  record->places = parameter_places(*record, kernel);
   if (kernel.resident) {
     int together = 0;
     check(functions.cuOccupancyMaxActiveBlocksPerMultiprocessor(&together, record->function, kernel.resource_usage.threads, static_cast<std::size_t>(dynamic)),

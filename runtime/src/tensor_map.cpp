@@ -99,13 +99,11 @@ TensorMapRequest tensor_map_request(const TensorMap& map, const ir::TensorHandle
   return request;
 }
 
-void make_tensor_map(const CompiledKernel& kernel, const TensorMap& map, const ir::TensorHandle& tensor, void* zeros, TensorMapImage& image) {
+const TensorMapImage& make_tensor_map(const CompiledKernel& kernel, const TensorMap& map, const ir::TensorHandle& tensor, void* zeros) {
   const TensorMapRequest request = tensor_map_request(map, tensor, zeros);
   RememberedMap& slot = remembered_slot(request);
-  if (slot.request == request) {
-    image = slot.image;
-    return;
-  }
+  if (slot.request == request) return slot.image;
+  TensorMapImage image;
   const int result = driver()->cuTensorMapEncodeTiled(&image, request.element, request.rank, request.address, request.sizes, request.strides,
                                                       request.box, element_strides, interleave_none, request.swizzle, promote_to_256_bytes,
                                                       fill_with_zeros);
@@ -116,6 +114,7 @@ void make_tensor_map(const CompiledKernel& kernel, const TensorMap& map, const i
   });
   slot.request = request;
   slot.image = image;
+  return slot.image;
 }
 
 void require_tensor_maps(const CompiledKernel& kernel, const Driver& functions) {

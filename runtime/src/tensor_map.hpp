@@ -34,9 +34,9 @@ struct TensorMapRequest {
 /// element behind them, which nobody reads.
 TensorMapRequest tensor_map_request(const TensorMap& map, const ir::TensorHandle& tensor, void* zeros);
 
-/// Makes the map of `tensor`, which is argument `map.parameter` of the kernel: a copy of what the thread made before, where it
-/// did. Needs a current context. DriverError names kernel, argument, sizes, strides and box.
-void make_tensor_map(const CompiledKernel& kernel, const TensorMap& map, const ir::TensorHandle& tensor, void* zeros, TensorMapImage& image);
+/// The map of `tensor`, which is argument `map.parameter` of the kernel, until the thread asks for another one: what it made before, where
+/// it did. Needs a current context. DriverError names kernel, argument, sizes, strides and box.
+const TensorMapImage& make_tensor_map(const CompiledKernel& kernel, const TensorMap& map, const ir::TensorHandle& tensor, void* zeros);
 
 /// When a kernel is loaded: DriverError where the driver cannot make tensor maps, InternalError where the kernel's are none.
 void require_tensor_maps(const CompiledKernel& kernel, const Driver& functions);

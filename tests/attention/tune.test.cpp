@@ -38,13 +38,14 @@ struct Inputs {
 
 /// What a call asks for, as the library sees it.
 struct Call {
+  Inputs in;
   ir::Mod score;
   attention::AttentionProblem problem;
   attention::ForwardKernel kernel;
-  template <class Score> Call(const Inputs& in, const Score& score_mod, const AttentionOptions& options = {}) : score(erase_score(score_mod)) {
-    problem = attention::check_problem(in.q.handle(), in.k.handle(), in.v.handle(), &score, nullptr, options);
-    kernel = attention::kernel_of(problem, options, Target::host());
-  }
+  template <class Score> Call(const Inputs& inputs, const Score& score_mod, const AttentionOptions& options = {})
+      : in(inputs), score(erase_score(score_mod)), problem(attention::check_problem(in.q.handle(), in.k.handle(), in.v.handle(), &score, nullptr, options)),
+        kernel(attention::kernel_of(problem, options, Target::host())) {}
+  Call(const Call&) = delete;
   attention::TuningProblem tuning() const { return attention::tuning_problem(kernel, problem, Target::host()); }
   AttentionConfig config() const { return attention::choose_kernel(kernel, problem, Device::host()).kernel.config; }
   /// Keeps on disk that candidate number `best` is the fastest.

@@ -73,6 +73,34 @@ TEST_CASE("fake driver: scalars arrive in the parameter's own type") {
   CHECK(launches[0].values[4] == bits);
 }
 
+TEST_CASE("fake driver: parameters are handed over as one block, or by pointers where the driver does not say what goes where") {
+  if (!is_fake()) return;
+  const Device device = Device::cuda(1);
+  const test::CopyView kernel;
+  const Tensor<i32> from = zeros<i32>(device, {6, 40}), to = zeros<i32>(device, {6, 40});
+  const auto compiled = std::make_shared<const CompiledKernel>(select(device, kernel, from, to).compiled());
+  const auto tells_places = reinterpret_cast<void (*)(int)>(fake_symbol("fake_cuda_tells_places"));
+  const auto record = runtime::load_record(compiled, runtime::device_state(device));
+  tells_places(0);
+  const auto of_an_old_driver = runtime::load_record(compiled, runtime::device_state(device));
+  tells_places(1);
+  REQUIRE(record->places.size() == 10);
+  CHECK(record->places[1].offset == 8);
+  CHECK(record->places[2].offset == 12);
+  CHECK(record->places[3].offset == 16);       // strides have eight bytes
+  CHECK(record->places[9].bytes == 8);
+  CHECK(of_an_old_driver->places.empty());
+  const Watching watching({8, 4, 4, 8, 8, 8, 4, 4, 8, 8});
+  const std::size_t before = ask("fake_cuda_blocks");
+  launch(device.stream(), LoadedKernel(record.get()), Grid{1}, from, to);
+  CHECK(ask("fake_cuda_blocks") == before + 1);
+  launch(device.stream(), LoadedKernel(of_an_old_driver.get()), Grid{1}, from, to);
+  CHECK(ask("fake_cuda_blocks") == before + 1);
+  REQUIRE(launches.size() == 2);
+  CHECK(launches[0].values == launches[1].values);
+  CHECK(launches[0].values[5] == reinterpret_cast<std::uint64_t>(to.data()));
+}
+
 TEST_CASE("fake driver: tensor maps stand behind the arguments, and a repeated launch makes none") {
   if (!is_fake()) return;
   const Device device = Device::cuda(1);

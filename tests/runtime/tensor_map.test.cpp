@@ -209,23 +209,19 @@ TEST_CASE("tensor map: the driver makes one of a tensor, and the sentence says w
   runtime::DeviceState& state = runtime::device_state(device);
   const runtime::CurrentContext current(state.context);
   CompiledKernel kernel = fetching_kernel();
-  runtime::TensorMapImage image{}, again{};
   const Tensor<f32> x = zeros<f32>(device, {20, 40}), odd = zeros<f32>(device, {20, 41});
-  runtime::make_tensor_map(kernel, kernel.tensor_maps[0], x.handle(), runtime::zeros_on(state), image);
+  const auto map_of = [&](const TensorRef& tensor) { return runtime::make_tensor_map(kernel, kernel.tensor_maps[0], tensor.handle(), runtime::zeros_on(state)); };
+  const runtime::TensorMapImage image = map_of(x);
   CHECK(listed(image.words, 16) != std::vector<std::uint64_t>(16));
-  runtime::make_tensor_map(kernel, kernel.tensor_maps[0], x.handle(), runtime::zeros_on(state), again);
-  CHECK(listed(image.words, 16) == listed(again.words, 16));
+  CHECK(listed(image.words, 16) == listed(map_of(x).words, 16));
   const Tensor<f32> nothing = x.slice(0, 3, 3), row = x.slice(0, 3, 4);
-  runtime::make_tensor_map(kernel, kernel.tensor_maps[0], nothing.handle(), runtime::zeros_on(state), image);
-  runtime::make_tensor_map(kernel, kernel.tensor_maps[0], row.handle(), runtime::zeros_on(state), image);
-  const auto refused = [&](const TensorRef& tensor) {
-    runtime::make_tensor_map(kernel, kernel.tensor_maps[0], tensor.handle(), runtime::zeros_on(state), image);
-  };
+  map_of(nothing);
+  map_of(row);
   const std::string call = "driver error: cuTensorMapEncodeTiled returned CUDA_ERROR_INVALID_VALUE";
-  CHECK_SENTENCE(DriverError, call, refused(odd));
-  CHECK_SENTENCE(DriverError, "kernel \"fetch_box\", argument 0 (from): tensor<20x41xf32> on cuda:0, strides 41x1, box 8x32, swizzle 128 bytes", refused(odd));
+  CHECK_SENTENCE(DriverError, call, map_of(odd));
+  CHECK_SENTENCE(DriverError, "kernel \"fetch_box\", argument 0 (from): tensor<20x41xf32> on cuda:0, strides 41x1, box 8x32, swizzle 128 bytes", map_of(odd));
   kernel.tensor_maps[0].box = {8, 64};
-  CHECK_SENTENCE(DriverError, call, refused(x));   // a row of the box is longer than the swizzle
+  CHECK_SENTENCE(DriverError, call, map_of(x));   // a row of the box is longer than the swizzle
 }
 
 TEST_CASE("tensor map: a kernel fetches boxes, zeros outside of the tensor, and nothing but zeros from an empty one") {

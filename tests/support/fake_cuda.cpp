@@ -33,7 +33,8 @@ struct Graph { std::vector<std::function<void()>> work; };
 struct Stream { int device; Graph* capturing = nullptr; bool invalidated = false; };
 struct Event { int device; bool captured = false; std::chrono::steady_clock::time_point time; };
 struct Module { std::string image; std::vector<std::string> names; int local_bytes = 0; };
-struct Function { std::string name; int most_shared = 48 * 1024; int local_bytes = 0; };
+struct Place { std::size_t offset, bytes; };
+struct Function { std::string name; int most_shared = 48 * 1024; int local_bytes = 0; std::vector<Place> places = {}; };
 
 using Watcher = void (*)(const char* name, const unsigned* grid, const unsigned* block, unsigned shared, void** parameters);
 
@@ -42,7 +43,8 @@ struct State {
   Context contexts[device_count] = {{0}, {1}};
   std::map<std::uint64_t, std::pair<std::size_t, int>> allocations;   // address → bytes, device
   std::size_t used[device_count] = {};
-  std::size_t allocation_calls = 0, replays = 0, tensor_maps = 0;
+  std::size_t allocation_calls = 0, replays = 0, tensor_maps = 0, blocks = 0;
+  bool tells_places = true;
   std::set<Stream*> streams;
   std::set<Module*> modules;
   Watcher watcher = nullptr;
@@ -132,6 +134,9 @@ extern "C" void fake_cuda_watch(Watcher watcher) { state().watcher = watcher; }
 /// assembler's log.
 extern "C" void fake_cuda_assembles(const char* text, int local_bytes, const char* log) { state().assembled[text] = {local_bytes, log}; }
 extern "C" std::size_t fake_cuda_allocation_calls() { return state().allocation_calls; }
+/// 0: as a driver before 12.4, which does not say where parameters go.
+extern "C" void fake_cuda_tells_places(int says) { state().tells_places = says != 0; }
+extern "C" std::size_t fake_cuda_blocks() { return state().blocks; }
 extern "C" std::size_t fake_cuda_replays() { return state().replays; }
 extern "C" std::size_t fake_cuda_tensor_maps() { return state().tensor_maps; }
 extern "C" std::size_t fake_cuda_streams() { return state().streams.size(); }
@@ -329,6 +334,31 @@ int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
 }
 
 // ---- code
+/// Of the parameters of `.entry name(` in PTX.
+static std::vector<Place> places_in(const std::string& ptx, const std::string& name) {
+  std::vector<Place> places;
+  const std::size_t entry = ptx.find(".entry " + name + "(");
+  if (entry == std::string::npos) return places;
+  const std::string list = ptx.substr(entry, ptx.find(')', entry) - entry);
+  std::size_t end = 0;
+  for (std::size_t at = list.find(".param"); at != std::string::npos; at = list.find(".param", at + 1)) {
+    const std::string text = list.substr(at, list.find(',', at) - at);
+    std::size_t bytes = 0, alignment = 0;
+    for (const char* type : {"8", "16", "32", "64"}) {
+      for (const char* kind : {".u", ".b", ".s", ".f"}) {
+        if (text.find(std::string(kind) + type + " ") != std::string::npos) bytes = alignment = std::strtoul(type, nullptr, 10) / 8;
+      }
+    }
+    if (const std::size_t count = text.find('['); count != std::string::npos) bytes *= std::strtoul(&text[count + 1], nullptr, 10);
+    if (const std::size_t align = text.find(".align "); align != std::string::npos && text.find(".ptr") == std::string::npos) alignment = std::strtoul(&text[align + 7], nullptr, 10);
+    if (bytes == 0) std::abort();   // a type that nobody taught this driver
+    const std::size_t offset = (end + alignment - 1) / alignment * alignment;
+    places.push_back({offset, bytes});
+    end = offset + bytes;
+  }
+  return places;
+}
+
 int cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options, void** values) {
   NEEDS_CONTEXT
   const std::string_view bytes(static_cast<const char*>(image), 4);
@@ -358,7 +388,14 @@ int cuModuleUnload(void* module) {
 int cuModuleGetFunction(void** function, void* module, const char* name) {
   NEEDS_CONTEXT
   if (static_cast<Module*>(module)->image.find(name) == std::string::npos) return not_found;
-  return *function = new Function{name, 48 * 1024, static_cast<Module*>(module)->local_bytes}, success;
+  const std::string& image = static_cast<Module*>(module)->image;
+  return *function = new Function{name, 48 * 1024, static_cast<Module*>(module)->local_bytes, places_in(image, name)}, success;
+}
+int cuFuncGetParamInfo(void* function, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+  NEEDS_CONTEXT
+  const auto& places = static_cast<Function*>(function)->places;
+  if (!state().tells_places || index >= places.size()) return invalid_value;
+  return *offset = places[index].offset, *bytes = places[index].bytes, success;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* programs, void* function, int threads, std::size_t) {
   NEEDS_CONTEXT
@@ -383,7 +420,15 @@ int cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid
   const unsigned grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
   for (int axis = 0; axis < 3; ++axis)
     if (grid[axis] == 0 || block[axis] == 0 || (axis && grid[axis] > 65535)) return invalid_value;
-  if (extra || shared > static_cast<unsigned>(function->most_shared) || block_x * block_y * block_z > 1024) return invalid_value;
+  std::vector<void*> in_block;
+  if (extra) {   // one block of bytes, and its size
+    if (parameters || extra[0] != reinterpret_cast<void*>(1) || extra[2] != reinterpret_cast<void*>(2) || extra[4]) return invalid_value;
+    for (const Place& place : function->places) in_block.push_back(static_cast<char*>(extra[1]) + place.offset);
+    if (in_block.empty() || *static_cast<std::size_t*>(extra[3]) != function->places.back().offset + function->places.back().bytes) return invalid_value;
+    parameters = in_block.data();
+    ++state().blocks;
+  }
+  if (shared > static_cast<unsigned>(function->most_shared) || block_x * block_y * block_z > 1024) return invalid_value;
   constexpr std::string_view copy = "flextile_copy_";
   if (std::string_view(function->name).substr(0, copy.size()) == copy)
     return run_copy(function->name.back() - '0', grid_x * block_x, parameters, stream);
