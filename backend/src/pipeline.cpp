@@ -123,6 +123,7 @@ void lower(const ir::Function& scheduled, const CompileOptions& options, const S
     kernel.resource_usage.threads = code.threads;
     kernel.tensor_maps = std::move(code.tensor_maps);
     kernel.resident = code.resident;
+    kernel.overlaps = code.overlaps;
     kernel.explanation = std::move(code.explanation);
   } else {
     HostCode code = guarded("lower_host", true, scheduled, stages, [&] { return lower_host(scheduled, kernel.target, options); });

@@ -15,6 +15,22 @@ struct Driver {
   int device_count = 0;
 };
 
+/// CUlaunchAttribute.
+struct LaunchAttribute {
+  std::int32_t id = 0;
+  std::int32_t padding = 0;
+  std::int32_t value[16] = {};
+};
+inline constexpr std::int32_t launch_overlaps = 6;   // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared_bytes;
+  void* stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
 /// Null where there is no driver or no device; driver_absence() then says why. FLEXTILE_LIBCUDA names another library file
 /// ("none": no driver).
 const Driver* driver();

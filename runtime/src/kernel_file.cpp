@@ -7,7 +7,7 @@ namespace flextile::runtime {
 namespace {
 
 constexpr char magic[8] = {'f', 'l', 'e', 'x', 't', 'i', 'l', 'e'};
-constexpr std::uint32_t format = 7;
+constexpr std::uint32_t format = 8;
 
 struct Header {
   char magic[8];
@@ -132,6 +132,7 @@ void each_field(Archive& archive, T& kernel) {
   archive.field(kernel.resource_usage.log);
   archive.field(kernel.tensor_maps);
   archive.field(kernel.resident);
+  archive.field(kernel.overlaps);
   archive.field(kernel.explanation);
   archive.field(kernel.stages);
 }

@@ -24,6 +24,7 @@ struct KernelRecord {
   void* function = nullptr;             // CUDA; its module stays loaded
   unsigned threads = 0;
   unsigned shared_memory = 0;           // dynamic, beside what the code declares itself
+  bool overlaps = false;                // CUDA: launched so that it is placed while the launch before still runs
   std::int64_t workers = 0;             // CUDA, resident programs: as many as the device holds; else 0
   void* zeros = nullptr;                // CUDA, with tensor maps: what the map of an empty tensor reads
   std::vector<ParameterPlace> places;   // CUDA: of packed values and tensor maps; none where the driver does not say (before 12.4)

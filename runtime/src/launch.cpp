@@ -166,14 +166,21 @@ class ParameterBlock {
   void* extra_[5] = {key(1), bytes_, key(2), &size_, nullptr};
 };
 
+/// Where the kernel waits for the launch before by itself, it is placed while that one still runs.
+int start(const KernelRecord& kernel, const Grid& grid, void* stream, ParameterBlock& block) {
+  const unsigned x = static_cast<unsigned>(grid.x), y = static_cast<unsigned>(grid.y), z = static_cast<unsigned>(grid.z);
+  if (!kernel.overlaps) return driver()->cuLaunchKernel(kernel.function, x, y, z, kernel.threads, 1, 1, kernel.shared_memory, stream, block.pointers(), block.extra());
+  LaunchAttribute attribute{.id = launch_overlaps, .value = {1}};
+  const LaunchConfig launch{{x, y, z}, {kernel.threads, 1, 1}, kernel.shared_memory, stream, &attribute, 1};
+  return driver()->cuLaunchKernelEx(&launch, kernel.function, block.pointers(), block.extra());
+}
+
 void run_on_device(const KernelRecord& kernel, const Grid& asked, StreamState* stream, const Argument* arguments, PackedArguments& packed) {
   CurrentContext current(kernel.device->context);
   const Grid grid = kernel.workers > 0 ? share_out(kernel, asked, *stream, packed) : asked;
   ParameterBlock block;
   block.fill(kernel, arguments, packed);
-  const int result = driver()->cuLaunchKernel(kernel.function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
-                                              static_cast<unsigned>(grid.z), kernel.threads, 1, 1, kernel.shared_memory, stream->native,
-                                              block.pointers(), block.extra());
+  const int result = start(kernel, grid, stream->native, block);
   check(result, "cuLaunchKernel", [&] {
     const int limit = kernel.device->properties.shared_memory_per_program;
     return "kernel \"" + kernel.compiled->kernel_name + "\", grid " + grid_text(grid) + ", block " + std::to_string(kernel.threads) +

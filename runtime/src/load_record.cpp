@@ -16,6 +16,7 @@ namespace {
 enum JitOption { jit_info_log = 3, jit_info_log_bytes = 4, jit_error_log = 5, jit_error_log_bytes = 6, jit_log_verbose = 12, jit_line_info = 13 };
 enum FunctionAttribute { function_static_shared = 1, function_local_bytes = 3, function_registers = 4, function_most_dynamic_shared = 8 };
 constexpr unsigned shared_without_asking = 48 * 1024;
+constexpr int version_with_overlap = 12030;   // also in graphs
 constexpr int error_no_binary_for_gpu = 209, error_invalid_ptx = 218, error_unsupported_ptx_version = 222;
 
 struct ModuleLog {
@@ -116,6 +117,7 @@ std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKerne
   record->shared_memory = static_cast<unsigned>(dynamic);
   if (!kernel.tensor_maps.empty()) record->zeros = zeros_on(device);
   record->places = parameter_places(*record, kernel);
+  record->overlaps = kernel.overlaps && functions.cuLaunchKernelEx && functions.version >= version_with_overlap;
   if (kernel.resident) {
     int together = 0;
     check(functions.cuOccupancyMaxActiveBlocksPerMultiprocessor(&together, record->function, kernel.resource_usage.threads, static_cast<std::size_t>(dynamic)),

@@ -47,3 +47,31 @@ TEST_CASE("a repeated call gives the same bits, without NaN") {
     }
   }
 }
+
+TEST_CASE("calls that follow each other at once give what they give one by one") {
+  const auto causal = [](auto, auto, auto q, auto kv) { return q >= kv; };
+  for (const Device& device : Device::all()) {
+    CAPTURE(device.name());
+    for (const int dim : {64, 128, 256}) {
+      CAPTURE(dim);
+      const int length = device.is_host() ? 100 : 1000, calls = device.is_host() ? 4 : 60;
+      const Tensor<bf16> first = random_normal<bf16>(device, {1, 3, length, dim}, 5), k = random_normal<bf16>(device, {1, 3, length, dim}, 6);
+      const BlockMask mask = create_block_mask(causal, {.q_len = length, .kv_len = length, .device = device});
+      // Each call's result is the next one's query or values; other kernels, of other sizes, come between.
+      const auto chain = [&](bool one_by_one) {
+        Tensor<bf16> x = first;
+        for (int i = 0; i < calls; ++i) {
+          x = i % 3 == 0 ? flex_attention(x, k, first, mask).out : i % 3 == 1 ? flex_attention(first, k, x).out : flex_attention(x, x, x, scores::softcap(20), mask).out;
+          if (i % 5 == 4) x = x.clone();
+          if (one_by_one) device.synchronize();
+        }
+        return x.to_host();
+      };
+      const std::vector<bf16> expected = chain(true);
+      for (int again = 0; again < 5; ++again) {
+        const std::vector<bf16> result = chain(false);
+        CHECK(std::memcmp(result.data(), expected.data(), expected.size() * sizeof(bf16)) == 0);
+      }
+    }
+  }
+}

@@ -101,6 +101,21 @@ TEST_CASE("fake driver: parameters are handed over as one block, or by pointers 
   CHECK(launches[0].values[5] == reinterpret_cast<std::uint64_t>(to.data()));
 }
 
+TEST_CASE("fake driver: a kernel that waits for the launch before it is placed while that one runs, another one is not") {
+  if (!is_fake()) return;
+  const Device device = Device::cuda(1);
+  const test::CopyView kernel;
+  const Tensor<i32> from = zeros<i32>(device, {6, 40}), to = zeros<i32>(device, {6, 40});
+  CompiledKernel compiled = select(device, kernel, from, to).compiled();
+  for (const bool waits : {true, false}) {
+    compiled.overlaps = waits;
+    const auto record = runtime::load_record(std::make_shared<const CompiledKernel>(compiled), runtime::device_state(device));
+    const std::size_t before = ask("fake_cuda_overlapping");
+    launch(device.stream(), LoadedKernel(record.get()), Grid{1}, from, to);
+    CHECK(ask("fake_cuda_overlapping") == before + (waits ? 1 : 0));
+  }
+}
+
 TEST_CASE("fake driver: tensor maps stand behind the arguments, and a repeated launch makes none") {
   if (!is_fake()) return;
   const Device device = Device::cuda(1);

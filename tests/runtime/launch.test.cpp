@@ -39,6 +39,27 @@ TEST_CASE("a kernel runs on every device") {
   }
 }
 
+TEST_CASE("a launch sees all that the launch before it has written, also where it is placed while that one runs") {
+  const AddScaled kernel;
+  for (const Device& device : test::devices_that_run()) {
+    CAPTURE(device.name());
+    const int n = device.is_host() ? 3000 : 200'000, launches = device.is_host() ? 300 : 3000;
+    const Tensor<f32> ones = full<f32>(device, {n}, 1);
+    for (const int count : {n, 500}) {                                    // many programs, and few that end at once
+      const Tensor<f32> a = zeros<f32>(device, {n}), b = zeros<f32>(device, {n});
+      for (int i = 0; i < launches; ++i) {                                // to[j] = from[j + 1] + 1: from another thread, and from another program
+        const Tensor<f32>&from = i % 2 ? b : a, &to = i % 2 ? a : b;
+        launch(device.stream(), kernel, Grid{ceil_div(count - 1, 128)}, from.slice(0, 1, count), ones, to, count - 1, 1.0f);
+      }
+      const std::vector<f32> last = (launches % 2 ? b : a).to_host();
+      int wrong = 0;
+      for (int j = 0; j + launches < count - 1; ++j) wrong += last[static_cast<std::size_t>(j)] != static_cast<f32>(launches);
+      for (int j = std::max(0, count - 1 - launches); j < count - 1; ++j) wrong += last[static_cast<std::size_t>(j)] != static_cast<f32>(count - 1 - j);
+      CHECK(wrong == 0);
+    }
+  }
+}
+
 TEST_CASE("a whole number is a grid along x") {
   const AddScaled kernel;
   for (const Device& device : test::devices_that_run()) {

@@ -43,7 +43,7 @@ struct State {
   Context contexts[device_count] = {{0}, {1}};
   std::map<std::uint64_t, std::pair<std::size_t, int>> allocations;   // address → bytes, device
   std::size_t used[device_count] = {};
-  std::size_t allocation_calls = 0, replays = 0, tensor_maps = 0, blocks = 0;
+  std::size_t allocation_calls = 0, replays = 0, tensor_maps = 0, blocks = 0, overlapping = 0;
   bool tells_places = true;
   std::set<Stream*> streams;
   std::set<Module*> modules;
@@ -136,6 +136,7 @@ extern "C" void fake_cuda_assembles(const char* text, int local_bytes, const cha
 extern "C" std::size_t fake_cuda_allocation_calls() { return state().allocation_calls; }
 /// 0: as a driver before 12.4, which does not say where parameters go.
 extern "C" void fake_cuda_tells_places(int says) { state().tells_places = says != 0; }
+extern "C" std::size_t fake_cuda_overlapping() { return state().overlapping; }
 extern "C" std::size_t fake_cuda_blocks() { return state().blocks; }
 extern "C" std::size_t fake_cuda_replays() { return state().replays; }
 extern "C" std::size_t fake_cuda_tensor_maps() { return state().tensor_maps; }
@@ -434,6 +435,16 @@ int cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid
     return run_copy(function->name.back() - '0', grid_x * block_x, parameters, stream);
   if (state().watcher) state().watcher(function->name.c_str(), grid, block, shared, parameters);
   return enqueue(stream, [] {});
+}
+
+struct Attribute { int id, padding, value[16]; };
+struct LaunchConfig { unsigned grid[3], block[3], shared; void* stream; Attribute* attributes; unsigned attribute_count; };
+int cuLaunchKernelEx(const void* described, void* function, void** parameters, void** extra) {
+  NEEDS_CONTEXT
+  const auto& launch = *static_cast<const LaunchConfig*>(described);
+  if (launch.attribute_count != 1 || launch.attributes->id != 6 || launch.attributes->value[0] != 1) return invalid_value;
+  ++state().overlapping;
+  return cuLaunchKernel(function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1], launch.block[2], launch.shared, launch.stream, parameters, extra);
 }
 
 /// The map says what it was made of: address, 5 sizes, 4 strides, 5 extents of the box, then element, swizzle and rank by bytes.

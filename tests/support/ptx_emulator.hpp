@@ -486,7 +486,7 @@ class PtxEmulator : private PtxProgram {
     if (n == "bar" || n == "barrier") return barrier(i, active);
     if (n == "shfl") return shuffle(i, active);
     if (n == "vote") return vote(i, active);
-    if (n == "fence") return;                // threads run in order here
+    if (n == "fence" || n == "griddepcontrol") return;   // threads run in order here, and there is one launch
     if (n == "atom" || n == "red") return atomic(i, active);
     if (n == "mbarrier") return mbarrier(i, active);
     if (n == "elect") return elect(i, active);

@@ -17,6 +17,7 @@
 #include "nvptx/resident_programs.hpp"
 #include "nvptx/rings.hpp"
 #include "nvptx/scratch.hpp"
+#include "nvptx/launch_overlap.hpp"
 #include "nvptx/tensor_maps.hpp"
 #include "nvptx/wgmma.hpp"
 
@@ -315,8 +316,10 @@ void lower_operation(Lowering& l, const ir::Operation& operation) {
 }
 
 void lower_block(Lowering& l, ir::BlockId block) {
+  const ir::OperationId touch = block == l.f.body() && may_overlap_launches(l.target) ? first_touch(l.f) : ir::OperationId{};
   for (ir::OperationId id : l.f.block(block).operations) {
     const ir::Operation& operation = l.f.operation(id);
+    if (touch && id == touch) wait_for_launch_before(l);
     if (l.lines) l.lines->at(l.b, operation.location);
     if (operation.attributes.integer(ir::AttributeName::barrier_before) != 0) barrier(l);
     lower_operation(l, operation);
@@ -340,6 +343,8 @@ NvptxCode lower_nvptx(const ir::Function& function, const Target& target, const 
   NvptxCode code;
   code.llvm_ir = print_module(module);
   code.ptx = emit_ptx(module, target);
+  code.overlaps = may_overlap_launches(target);
+  if (code.overlaps) require_wait_first(code.ptx);
   code.threads = lanes_per_warp * l.launched_warps;
   code.tensor_maps = tensor_maps(function);
   code.resident = is_resident(function);

@@ -29,6 +29,7 @@ struct NvptxCode {
   int threads = 0;                       // per program
   std::vector<TensorMap> tensor_maps;
   bool resident = false;
+  bool overlaps = false;
   std::vector<std::string> explanation;
 };
 

@@ -68,6 +68,7 @@ class CompiledKernel {
   bool resident = false;                // as many programs are launched as the device holds, and share out those of the grid; the grid's
                                         // three extents (i32) and a pointer to a counter that is 0 (u32) follow the parameters, in front
                                         // of the tensor maps
+  bool overlaps = false;                // may be launched while the launch before it on the stream still runs: waits before it touches memory
   std::vector<std::string> explanation; // which schedule was chosen, why not the next better one, what the kernel is up against
   std::vector<Stage> stages;
 
