@@ -67,8 +67,8 @@ std::vector<ParameterPlace> parameter_places(const KernelRecord& record, const C
   for (const ir::Parameter& parameter : kernel.parameters) count += parameter.type.is_view() ? 1 + 2 * static_cast<std::size_t>(parameter.type.rank) : 1;
   std::vector<ParameterPlace> places;
   std::size_t offset = 0, bytes = 0;
-  while (functions.cuFuncGetParamInfo && places.size() <= count && functions.cuFuncGetParamInfo(record.function, places.size(), &offset, &bytes) == driver_success) {
-    const bool is_map = places.size() + kernel.tensor_maps.size() >= count;
+  while (functions.cuFuncGetParamInfo && places.size() < count && functions.cuFuncGetParamInfo(record.function, places.size(), &offset, &bytes) == driver_success) {
+    const bool is_map = places.size() + kernel.tensor_maps.size() >= count;   // never asked for one that is not there: sanitizers report that
     if (offset + bytes > most_parameter_bytes || (is_map ? bytes != sizeof(TensorMapImage) : bytes > sizeof(std::uint64_t))) return {};
     places.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)});
   }
