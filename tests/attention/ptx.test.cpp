@@ -78,8 +78,8 @@ std::vector<ir::Parameter> with_unit_stride(std::vector<ir::Parameter> signature
   return signature;
 }
 
-void run_all(const ir::Function& function, Arguments& arguments, std::int64_t programs) {
-  const CompiledKernel kernel = compile(function, Target::sm_80(), {.line_info = false, .binary = false});
+void run_all(const ir::Function& function, Arguments& arguments, std::int64_t programs, const Target& target) {
+  const CompiledKernel kernel = compile(function, target, {.line_info = false, .binary = false});
   std::vector<void*> pointers = arguments.pointers();
   const auto count = static_cast<std::int32_t>(programs);
   for (std::int32_t program = 0; program < count; ++program)
@@ -87,7 +87,7 @@ void run_all(const ir::Function& function, Arguments& arguments, std::int64_t pr
 }
 
 /// The lists that the GPU kernels make of a mask of two heads, against those of the host.
-void check_mask_ptx(int q_block, int kv_block, std::int64_t q_len, std::int64_t kv_len) {
+void check_mask_ptx(int q_block, int kv_block, std::int64_t q_len, std::int64_t kv_len, const Target& target) {
   CAPTURE(q_block);
   CAPTURE(kv_block);
   const Device device = Device::host();
@@ -102,7 +102,7 @@ void check_mask_ptx(int q_block, int kv_block, std::int64_t q_len, std::int64_t 
   arguments.add(classes);
   for (std::int64_t number : {std::int64_t(2), q_len, kv_len, std::int64_t(0), std::int64_t(0)}) arguments.add(number);
   arguments.add(ids);
-  run_all(classify.trace(with_unit_stride(classify.signature(), true)), arguments, 2 * mask.q_tiles() * ceil_div(mask.kv_tiles(), classify.tiles_per_program()));
+  run_all(classify.trace(with_unit_stride(classify.signature(), true)), arguments, 2 * mask.q_tiles() * ceil_div(mask.kv_tiles(), classify.tiles_per_program()), target);
 
   for (const bool by_column : {false, true}) {
     CAPTURE(by_column);
@@ -117,7 +117,7 @@ void check_mask_ptx(int q_block, int kv_block, std::int64_t q_len, std::int64_t 
     given.add(counts, true);
     given.add(entries, true);
     for (std::int64_t number : {tiles, std::int64_t(0), std::int64_t(0), std::int64_t(0), lists}) given.add(number);
-    run_all(compact.trace(with_unit_stride(compact.signature(), !by_column)), given, 2 * lists);
+    run_all(compact.trace(with_unit_stride(compact.signature(), !by_column)), given, 2 * lists, target);
     const attention::TileTable expected(by_column ? mask.columns() : mask.rows()), actual(TileLists{starts, counts, {}, entries, false});
     CHECK(actual.counts == expected.counts);
     for (std::int64_t row = 0; row < 2 * lists; ++row) {
@@ -134,7 +134,7 @@ void check_mask_ptx(int q_block, int kv_block, std::int64_t q_len, std::int64_t 
     ranked.add(counts, true);
     ranked.add(order, true);
     ranked.add(lists);
-    run_all(ranking.trace(ranking.signature()), ranked, 2 * ceil_div(lists, ranking.lists_per_program));
+    run_all(ranking.trace(ranking.signature()), ranked, 2 * ceil_div(lists, ranking.lists_per_program), target);
     CHECK(order.to_host() == (by_column ? mask.columns() : mask.rows()).order.to_host());
   }
 }
@@ -142,9 +142,27 @@ void check_mask_ptx(int q_block, int kv_block, std::int64_t q_len, std::int64_t 
 }  // namespace
 
 TEST_CASE("PTX of the mask kernels") {
-  check_mask_ptx(32, 16, 100, 90);
-  check_mask_ptx(128, 128, 300, 200);
-  check_mask_ptx(13, 24, 60, 90);
+  for (const Target& target : {Target::sm_80(), Target::sm_90a()}) {
+    CAPTURE(target.name());
+    check_mask_ptx(32, 16, 100, 90, target);
+    check_mask_ptx(128, 128, 300, 200, target);
+    check_mask_ptx(13, 24, 60, 90, target);
+    check_mask_ptx(8, 8, 20, 30, target);
+  }
+}
+
+TEST_CASE("mask kernels of all sizes of tiles compile, also where a mod needs no memory") {
+  const ir::Mod causal = erase_mask([](auto, auto, auto q, auto kv) { return q >= kv; }), rows = erase_mask([](auto, auto, auto q, auto) { return q >= 0; });
+  for (const ir::Mod* mod : {&causal, &rows})
+    for (const int q_block : {8, 13, 16, 24, 128, 256})
+      for (const int kv_block : {8, 24, 80, 200, 256})
+        for (const Target& target : {Target::sm_80(), Target::parse("sm_90"), Target::sm_90a()}) {
+          CAPTURE(q_block);
+          CAPTURE(kv_block);
+          CAPTURE(target.name());
+          const attention::ClassifyKernel classify{mod->fragment, q_block, kv_block};
+          CHECK_NOTHROW(compile(classify.trace(classify.signature()), target, {.line_info = false, .binary = false}));
+        }
 }
 
 TEST_CASE("PTX of attention: bf16, causal") {

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <flextile/backend/compile.hpp>
+#include <flextile/ir/builder.hpp>
 #include <flextile/ir/error.hpp>
 
 #include "nvptx/launch_overlap.hpp"
@@ -46,7 +47,24 @@ TEST_CASE("kernels wait once for the launch before them, from sm_90 on, when the
   }
 }
 
+TEST_CASE("reductions through shared memory may come before the wait") {
+  for (const int warps : {1, 2, 4, 8, 12}) {
+    ir::Function function("count", {{.name = "out", .type = ir::Type::pointer(ElementType::i32)}});
+    function.num_warps = warps;
+    ir::Builder builder(function);
+    const ir::Value numbers = builder.binary(ir::Opcode::mul, builder.arange(1024), builder.program_id(0));
+    builder.store(function.parameter(0), builder.reduce("sum", numbers, 0));
+    builder.return_values();
+    const std::string ptx = compile(function, Target::sm_90a(), {.binary = false}).ptx();
+    const std::size_t wait = ptx.find("griddepcontrol.wait");
+    CHECK(ptx.find("st.global") > wait);
+    if (warps > 1) CHECK(ptx.find("st.shared") < wait);
+  }
+}
+
 TEST_CASE("PTX that touches memory before it waits is refused") {
+  CHECK_NOTHROW(backend::require_wait_first("\tst.shared.b32 [%r2], %r1;\n\tld.shared.b32 %r1, [%r2];\n\t@%p1 bra L;\n\tgriddepcontrol.wait;\n\tst.global.b32 [%rd1], %r1;\n"));
+  CHECK_THROWS_AS(backend::require_wait_first("\t@%p1 \tred.global.add.u32 [%rd1], 1;\n\tgriddepcontrol.wait;\n"), InternalError);
   CHECK_NOTHROW(backend::require_wait_first("mov.u32 %r1, 0;\ngriddepcontrol.wait;\nld.global.b32 %r1, [%rd1];\n"));
   CHECK_THROWS_AS(backend::require_wait_first("ld.global.nc.b32 %r1, [%rd1];\ngriddepcontrol.wait;\n"), InternalError);
   CHECK_THROWS_AS(backend::require_wait_first("atom.global.add.u32 %r1, [%rd1], 1;\ngriddepcontrol.wait;\n"), InternalError);

@@ -1,5 +1,7 @@
 #include "nvptx/launch_overlap.hpp"
 
+#include <algorithm>
+
 #include <flextile/ir/error.hpp>
 
 #include "nvptx/lowering.hpp"
@@ -27,13 +29,36 @@ void wait_for_launch_before(Lowering& l) {
   assembly(l, l.b.getVoidTy(), "griddepcontrol.launch_dependents;", "", {}, true);
 }
 
-void require_wait_first(std::string_view ptx) {
-  const std::size_t wait = ptx.find("griddepcontrol.wait");
-  if (wait == std::string_view::npos) throw InternalError("flextile: internal error: the kernel does not wait for the launch before it");
-  for (const std::string_view touch : {"ld.global", "st.global", "atom.", "red.", "cp.async", "cp.reduce", "prefetch.global"}) {
-    const std::size_t at = ptx.find(touch);
-    if (at < wait) throw InternalError("flextile: internal error: \"" + std::string(ptx.substr(at, ptx.find('\n', at) - at)) + "\" comes before the wait for the launch before");
+namespace {
+
+/// The instruction on a line of PTX, without what it is predicated on.
+std::string_view instruction_on(std::string_view line) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  if (line.starts_with("@")) {
+    line.remove_prefix(std::min(line.find_first_of(" \t"), line.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   }
+  return line;
+}
+
+bool touches_global_memory(std::string_view instruction) {
+  for (const std::string_view start : {"ld.global", "st.global", "atom.", "red.", "cp.async", "cp.reduce", "prefetch.global"}) {
+    if (instruction.starts_with(start)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void require_wait_first(std::string_view ptx) {
+  for (std::size_t at = 0; at < ptx.size();) {
+    const std::size_t end = std::min(ptx.find('\n', at), ptx.size());
+    const std::string_view instruction = instruction_on(ptx.substr(at, end - at));
+    if (instruction.starts_with("griddepcontrol.wait")) return;
+    if (touches_global_memory(instruction)) throw InternalError("flextile: internal error: \"" + std::string(instruction) + "\" comes before the wait for the launch before");
+    at = end + 1;
+  }
+  throw InternalError("flextile: internal error: the kernel does not wait for the launch before it");
 }
 
 }  // namespace flextile::backend

@@ -201,7 +201,7 @@ void OverlapPlan::find_meanwhile() {
     const Operation& operation = f_.operation(id);
     if (ir::has(operation.opcode, ir::elementwise) && is_early(id) && !costs_nothing(operation) && f_.type(operation.results[0]).shape() == shape) ++work;
     if (operation.operands.empty() || operation.operands[0] != tile) continue;
-    const bool sums = operation.opcode == Opcode::reduce && operation.attributes.string(AttributeName::kind) == "sum" && f_.type(tile).element == ElementType::f32;
+    const bool sums = operation.opcode == Opcode::reduce && operation.attributes.string(AttributeName::kind) == "sum" && f_.type(tile).element == ElementType::f32 && f_.type(operation.results[0]).rank > 0;
     if (sums) meanwhile_ = operation.results[0];
     if (sums || operation.opcode == Opcode::reshape) tile = operation.results[0];   // and what is summed further
   }

@@ -209,7 +209,7 @@ template <class Lambda, int Parameters, int Expected>
 consteval bool has_mod_arity() {
   static_assert(
       Parameters == Expected,
-      "[mod] a mask mod takes the 4 parameters (b, h, q, kv), a score mod the 5 parameters (score, b, h, q, kv): this is the other kind");
+      "[mod] a mask mod takes the 4 parameters (b, h, q, kv), a score mod the 5 parameters (score, b, h, q, kv): this is the other kind; a mask comes to flex_attention as create_block_mask(mask, {.q_len, .kv_len})");
   return true;
 }
 
