@@ -18,6 +18,7 @@ CompiledKernel some_kernel() {
   kernel.resource_usage = {40, 8, 4, 1024, 128, 16, "log"};
   kernel.tensor_maps = {{0, {1, 1, 64, 64}, 128}, {0, {1, 1, 128, 16}, 32, true}, {1, {8, 32}, 128, false, true}};
   kernel.resident = true;
+  kernel.overlaps = true;
   kernel.explanation = {"one", "two"};
   kernel.stages = {{"canonicalise", "text"}};
   return kernel;
@@ -43,6 +44,7 @@ TEST_CASE("a kernel comes back from its file with every field") {
   CHECK(read.resources() == kernel.resources());
   CHECK(read.resource_usage.log == "log");
   CHECK(read.tensor_maps == kernel.tensor_maps);
+  CHECK(read.overlaps);
   CHECK(read.resident);
   CHECK(read.explanation == kernel.explanation);
   REQUIRE(read.stages.size() == 1);

@@ -12,12 +12,12 @@
 #include "llvm/machine.hpp"
 #include "nvptx/bound.hpp"
 #include "nvptx/bulk_stores.hpp"
+#include "nvptx/launch_overlap.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/nvptx.hpp"
 #include "nvptx/resident_programs.hpp"
 #include "nvptx/rings.hpp"
 #include "nvptx/scratch.hpp"
-#include "nvptx/launch_overlap.hpp"
 #include "nvptx/tensor_maps.hpp"
 #include "nvptx/wgmma.hpp"
 
