@@ -83,7 +83,8 @@ void forget_assembler(CompiledKernel& kernel) {
 }
 
 std::unique_ptr<KernelRecord> load_on_device(std::shared_ptr<const CompiledKernel> compiled, DeviceState& device) {
-  const CompiledKernel& kernel = *compiled;
+  const std::shared_ptr<const CompiledKernel> given = compiled;   // lives to the end, also where what the driver says takes its place
+  const CompiledKernel& kernel = *given;
   const Driver& functions = require_driver();
   require_tensor_maps(kernel, functions);
   CurrentContext current(device.context);

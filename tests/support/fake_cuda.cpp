@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -47,6 +48,7 @@ struct State {
   bool tells_places = true;
   std::set<Stream*> streams;
   std::set<Module*> modules;
+  std::deque<Function> functions;                                     // as long as the driver
   Watcher watcher = nullptr;
   std::map<std::string, std::pair<int, std::string>> assembled;       // a text in the PTX → local memory of a thread, the assembler's log
 };
@@ -390,7 +392,8 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   NEEDS_CONTEXT
   if (static_cast<Module*>(module)->image.find(name) == std::string::npos) return not_found;
   const std::string& image = static_cast<Module*>(module)->image;
-  return *function = new Function{name, 48 * 1024, static_cast<Module*>(module)->local_bytes, places_in(image, name)}, success;
+  state().functions.push_back(Function{name, 48 * 1024, static_cast<Module*>(module)->local_bytes, places_in(image, name)});
+  return *function = &state().functions.back(), success;
 }
 int cuFuncGetParamInfo(void* function, std::size_t index, std::size_t* offset, std::size_t* bytes) {
   NEEDS_CONTEXT
