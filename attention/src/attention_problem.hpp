@@ -17,7 +17,8 @@ struct AttentionProblem {
   float scale = 0;                       // multiplies q.k before the score mod
 };
 
-/// Throws ArgumentError for the first rule of flex_attention that the arguments break; launches nothing.
+/// Throws ArgumentError for the first rule of flex_attention that the arguments break; launches nothing. The result refers to
+/// the tensors, the mod and the mask.
 AttentionProblem check_problem(const ir::TensorHandle& query, const ir::TensorHandle& key, const ir::TensorHandle& value,
                                const ir::Mod* score, const BlockMask* mask, const AttentionOptions& options);
 

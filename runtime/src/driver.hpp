@@ -30,6 +30,7 @@ struct LaunchConfig {
   LaunchAttribute* attributes;
   unsigned attribute_count;
 };
+static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56);
 
 /// Null where there is no driver or no device; driver_absence() then says why. FLEXTILE_LIBCUDA names another library file
 /// ("none": no driver).

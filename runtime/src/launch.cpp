@@ -181,7 +181,7 @@ void run_on_device(const KernelRecord& kernel, const Grid& asked, StreamState* s
   ParameterBlock block;
   block.fill(kernel, arguments, packed);
   const int result = start(kernel, grid, stream->native, block);
-  check(result, "cuLaunchKernel", [&] {
+  check(result, kernel.overlaps ? "cuLaunchKernelEx" : "cuLaunchKernel", [&] {
     const int limit = kernel.device->properties.shared_memory_per_program;
     return "kernel \"" + kernel.compiled->kernel_name + "\", grid " + grid_text(grid) + ", block " + std::to_string(kernel.threads) +
            ", shared memory " + std::to_string(kernel.shared_memory) + " bytes (device limit " + std::to_string(limit) + ")";

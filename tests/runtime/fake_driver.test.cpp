@@ -41,6 +41,20 @@ struct Watching {
   }
 };
 
+/// A kernel of two views on the second device: 10 values.
+struct Copying {
+  const Device device = Device::cuda(1);
+  const test::CopyView kernel;
+  const Tensor<i32> from = zeros<i32>(device, {6, 40}), to = zeros<i32>(device, {6, 40});
+  CompiledKernel compiled = select(device, kernel, from, to).compiled();
+  std::unique_ptr<const runtime::KernelRecord> record() const { return runtime::load_record(std::make_shared<const CompiledKernel>(compiled), runtime::device_state(device)); }
+  /// The PTX takes these parameters too, behind its own.
+  void add_parameters(const std::string& more) { compiled.ptx_text.insert(compiled.ptx_text.find(')', compiled.ptx_text.find(".entry")), more); }
+};
+
+/// 0: as a driver that does not say where parameters go.
+void tells_places(int says) { reinterpret_cast<void (*)(int)>(fake_symbol("fake_cuda_tells_places"))(says); }
+
 }  // namespace
 
 TEST_CASE("fake driver: a launch hands over the grid, the block and every flattened parameter") {
@@ -75,14 +89,11 @@ TEST_CASE("fake driver: scalars arrive in the parameter's own type") {
 
 TEST_CASE("fake driver: parameters are handed over as one block, or by pointers where the driver does not say what goes where") {
   if (!is_fake()) return;
-  const Device device = Device::cuda(1);
-  const test::CopyView kernel;
-  const Tensor<i32> from = zeros<i32>(device, {6, 40}), to = zeros<i32>(device, {6, 40});
-  const auto compiled = std::make_shared<const CompiledKernel>(select(device, kernel, from, to).compiled());
-  const auto tells_places = reinterpret_cast<void (*)(int)>(fake_symbol("fake_cuda_tells_places"));
-  const auto record = runtime::load_record(compiled, runtime::device_state(device));
+  const Copying copying;
+  const auto& [device, kernel, from, to, compiled] = copying;
+  const auto record = copying.record();
   tells_places(0);
-  const auto of_an_old_driver = runtime::load_record(compiled, runtime::device_state(device));
+  const auto of_an_old_driver = copying.record();
   tells_places(1);
   REQUIRE(record->places.size() == 10);
   CHECK(record->places[1].offset == 8);
@@ -103,13 +114,11 @@ TEST_CASE("fake driver: parameters are handed over as one block, or by pointers 
 
 TEST_CASE("fake driver: a kernel that waits for the launch before it is placed while that one runs, another one is not") {
   if (!is_fake()) return;
-  const Device device = Device::cuda(1);
-  const test::CopyView kernel;
-  const Tensor<i32> from = zeros<i32>(device, {6, 40}), to = zeros<i32>(device, {6, 40});
-  CompiledKernel compiled = select(device, kernel, from, to).compiled();
+  Copying copying;
+  const auto& [device, kernel, from, to, compiled] = copying;
   for (const bool waits : {true, false}) {
-    compiled.overlaps = waits;
-    const auto record = runtime::load_record(std::make_shared<const CompiledKernel>(compiled), runtime::device_state(device));
+    copying.compiled.overlaps = waits;
+    const auto record = copying.record();
     const std::size_t before = ask("fake_cuda_overlapping");
     launch(device.stream(), LoadedKernel(record.get()), Grid{1}, from, to);
     CHECK(ask("fake_cuda_overlapping") == before + (waits ? 1 : 0));
@@ -118,12 +127,18 @@ TEST_CASE("fake driver: a kernel that waits for the launch before it is placed w
 
 TEST_CASE("fake driver: tensor maps stand behind the arguments, and a repeated launch makes none") {
   if (!is_fake()) return;
-  const Device device = Device::cuda(1);
-  const test::CopyView kernel;
-  const Tensor<i32> from = zeros<i32>(device, {6, 40}), to = zeros<i32>(device, {6, 40}), other = zeros<i32>(device, {1, 16});
-  CompiledKernel compiled = select(device, kernel, from, to).compiled();
-  compiled.tensor_maps = {{0, {4, 32}, 128}, {1, {2, 8}, 32}};
-  const auto record = runtime::load_record(std::make_shared<const CompiledKernel>(compiled), runtime::device_state(device));
+  Copying copying;
+  const auto& [device, kernel, from, to, compiled] = copying;
+  const Tensor<i32> other = zeros<i32>(device, {1, 16});
+  copying.compiled.tensor_maps = {{0, {4, 32}, 128}, {1, {2, 8}, 32}};
+  copying.add_parameters(", .param .align 64 .b8 first_map[128], .param .align 64 .b8 second_map[128]");
+  tells_places(0);
+  const auto of_an_old_driver = copying.record();
+  tells_places(1);
+  const auto record = copying.record();
+  REQUIRE(record->places.size() == 12);
+  CHECK(record->places[10].offset % 64 == 0);
+  CHECK(record->places[11].bytes == 128);
   const LoadedKernel loaded(record.get());
   static std::vector<std::vector<std::uint64_t>> maps;
   maps.clear();
@@ -156,18 +171,22 @@ TEST_CASE("fake driver: tensor maps stand behind the arguments, and a repeated l
   CHECK(maps[8][1] == 1);
   CHECK(maps[8][2] == 1);
   CHECK(*reinterpret_cast<const i32*>(maps[8][0]) == 0);
+  launch(device.stream(), LoadedKernel(of_an_old_driver.get()), Grid{1}, from, to);
+  REQUIRE(maps.size() == 12);
+  CHECK(maps[10] == maps[0]);
+  CHECK(maps[11] == maps[1]);
   CHECK_SENTENCE(ArgumentError, "needs an address, strides and a last extent of multiples of 16 bytes, the strides above 0 and below 2^40 bytes",
                  launch(device.stream(), loaded, Grid{1}, from.slice(1, 1, 33), to));
 }
 
 TEST_CASE("fake driver: programs that stay on the device: as many as it holds, the grid and a counter of the stream's or the graph's own") {
   if (!is_fake()) return;
-  const Device device = Device::cuda(1);
-  const test::CopyView kernel;
-  const Tensor<i32> from = zeros<i32>(device, {6, 40}), to = zeros<i32>(device, {6, 40});
-  CompiledKernel compiled = select(device, kernel, from, to).compiled();
-  compiled.resident = true;
-  const auto record = runtime::load_record(std::make_shared<const CompiledKernel>(compiled), runtime::device_state(device));
+  Copying copying;
+  const auto& [device, kernel, from, to, compiled] = copying;
+  copying.compiled.resident = true;
+  copying.add_parameters(", .param .u32 x, .param .u32 y, .param .u32 z, .param .u64 counter");
+  const auto record = copying.record();
+  REQUIRE(record->places.size() == 14);
   const LoadedKernel loaded(record.get());
   const std::int64_t held = record->workers;
   CHECK(held >= device.properties().multiprocessors);

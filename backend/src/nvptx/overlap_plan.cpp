@@ -205,7 +205,10 @@ void OverlapPlan::find_meanwhile() {
     if (sums) meanwhile_ = operation.results[0];
     if (sums || operation.opcode == Opcode::reshape) tile = operation.results[0];   // and what is summed further
   }
-  if (work > most_work || (meanwhile_ && register_count(f_.layouts[f_.layout_of(meanwhile_)]) < 2)) meanwhile_ = {};
+  if (!meanwhile_) return;
+  auto registers = [&](Value value) { return register_count(f_.layouts[f_.layout_of(value)]); };
+  const bool sums_rows = registers(meanwhile_) >= 2 && registers(meanwhile_) * 8 <= registers(f_.operation(cast_).operands[0]);
+  if (work > most_work || !sums_rows) meanwhile_ = {};
 }
 
 /// The first branch behind the first product that the iteration's start can decide.
