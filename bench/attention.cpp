@@ -33,6 +33,11 @@ void scored_row(Run& run, const std::string& name, const Inputs<T>& in, const Sc
   measure(run, name, operations, 0, 0, [&] { return [&] { flex_attention(in.q, in.k, in.v, score, mask); }; });
 }
 
+template <class T, class Score> void full_row(Run& run, const std::string& name, const Inputs<T>& in, const Score& score) {
+  const double length = static_cast<double>(in.q.size(2)), operations = 4.0 * in.q.size(0) * in.q.size(1) * length * length * in.q.size(3);
+  measure(run, name, operations, 0, 0, [&] { return [&] { flex_attention(in.q, in.k, in.v, score); }; });
+}
+
 // True where one of the names is asked for; sets up nothing otherwise.
 bool any(const Run& run, const std::vector<std::string>& names) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return run.report.wants(name); });
@@ -112,14 +117,27 @@ void sparse_attention(Run& run) {
   const int short_length = run.quick ? 1024 : 8192;
   const std::string tag = std::string("B4/H16/") + (run.quick ? "1K" : "8K") + "/D128/";
   auto scored = [&](const char* mod) { return tag + mod + "/flextile/fwd"; };
-  group(run, {scored("alibi+causal"), scored("softcap+causal"), scored("rel+causal"), scored("prefix2048"), scored("doc+causal")}, [&] {
-    const Inputs<bf16> in(run, 4, 16, short_length, 128);
+  group(run, {scored("alibi+causal"), scored("softcap+causal"), scored("rel+causal"), scored("bias_gather+causal"), scored("alibi_full"), scored("softcap_full"),
+              scored("prefix2048"), scored("doc+causal")}, [&] {
+    const int heads_here = 16;
+    const Inputs<bf16> in(run, 4, heads_here, short_length, 128);
     const BlockMask mask = mask_of(run, causal, short_length);
-    scored_row(run, scored("alibi+causal"), in, scores::alibi(16), mask);
+    const Tensor<bf16> bias = random_normal<bf16>(run.device, {heads_here, 2 * short_length}, 4);
+    scored_row(run, scored("alibi+causal"), in, scores::alibi(heads_here), mask);
     scored_row(run, scored("softcap+causal"), in, scores::softcap(20), mask);
     scored_row(run, scored("rel+causal"), in, scores::relative, mask);
+    scored_row(run, scored("bias_gather+causal"), in, [bias, short_length](auto score, auto, auto h, auto q, auto kv) { return score + bias(h, q - kv + short_length); }, mask);
+    full_row(run, scored("alibi_full"), in, scores::alibi(heads_here));
+    full_row(run, scored("softcap_full"), in, scores::softcap(20));
     tiles_row(run, scored("prefix2048"), in, mask_of(run, masks::prefix_lm(2048), short_length), 0);
     tiles_row(run, scored("doc+causal"), in, mask_of(run, masks::document(document_ids(run.device, short_length, 1, 1024)), short_length), 0);
+  });
+  const std::string grouped = std::string("B4/H32:8/") + (run.quick ? "1K" : "8K") + "/D128/gqa+causal/flextile/fwd";
+  group(run, {grouped}, [&] {
+    const Tensor<bf16> q = random_normal<bf16>(run.device, {4, 32, short_length, 128}, 1), k = random_normal<bf16>(run.device, {4, 8, short_length, 128}, 2),
+                       v = random_normal<bf16>(run.device, {4, 8, short_length, 128}, 3);
+    const BlockMask mask = mask_of(run, causal, short_length);
+    measure(run, grouped, 2.0 * 4 * 32 * short_length * short_length * 128, 0, 0, [&] { return [&] { flex_attention(q, k, v, mask); }; });
   });
   for (const char* mask : {"causal", "speedrun"}) {
     const std::string row = "create_block_mask/T" + std::to_string(length) + "/" + mask + "/flextile";

@@ -99,9 +99,9 @@ def tiles(mask):
     return count + (mask.full_kv_num_blocks.sum().item() if mask.full_kv_num_blocks is not None else 0)
 
 
-def attention(name, q, k, v, operations, mask=None, score=None):
+def attention(name, q, k, v, operations, mask=None, score=None, grouped=False):
     compiled = torch.compile(flex_attention, dynamic=False)
-    row(name + "/flex/fwd", lambda: compiled(q, k, v, score_mod=score, block_mask=mask), operations)
+    row(name + "/flex/fwd", lambda: compiled(q, k, v, score_mod=score, block_mask=mask, enable_gqa=grouped), operations)
 
 
 def cudnn():
@@ -157,15 +157,25 @@ def on_cuda():
     q, k, v = tensors(batch, heads, length, dim, half)
     slopes = torch.exp2(-8.0 * (torch.arange(heads, device=device) + 1) / heads)
     causal_mask = create_block_mask(causal, None, None, length, length)
+    bias = torch.randn(heads, 2 * length, device=device, dtype=half)
     scores = {
-        "alibi": lambda s, b, h, q, kv: s + slopes[h] * (kv - q),
-        "softcap": lambda s, b, h, q, kv: 20.0 * torch.tanh(s / 20.0),
-        "rel": lambda s, b, h, q, kv: s + (q - kv),
+        "alibi+causal": lambda s, b, h, q, kv: s + slopes[h] * (kv - q),
+        "softcap+causal": lambda s, b, h, q, kv: 20.0 * torch.tanh(s / 20.0),
+        "rel+causal": lambda s, b, h, q, kv: s + (q - kv),
+        "bias_gather+causal": lambda s, b, h, q, kv: s + bias[h, q - kv + length],
     }
+    scores["alibi_full"], scores["softcap_full"] = scores["alibi+causal"], scores["softcap+causal"]
     for name, score in scores.items():
-        attention(f"B4/H16/8K/D128/{name}+causal", q, k, v, 4 * batch * heads * tiles(causal_mask) * 128 * 128 * dim, causal_mask, score)
+        mask = causal_mask if name.endswith("causal") else None
+        visible = tiles(mask) if mask is not None else (length // 128) ** 2
+        attention(f"B4/H16/8K/D128/{name}", q, k, v, 4 * batch * heads * visible * 128 * 128 * dim, mask, score)
     prefix = create_block_mask(lambda b, h, q, kv: (q >= kv) | (kv < 2048), None, None, length, length)
     attention("B4/H16/8K/D128/prefix2048", q, k, v, 4 * batch * heads * tiles(prefix) * 128 * 128 * dim, prefix)
+    docs = documents(length, 1024)
+    mask = create_block_mask(lambda b, h, q, kv: (docs[q] == docs[kv]) & (q >= kv), None, None, length, length)
+    attention("B4/H16/8K/D128/doc+causal", q, k, v, 4 * batch * heads * tiles(mask) * 128 * 128 * dim, mask)
+    q, k, v = torch.randn(4, 32, length, dim, device=device, dtype=half), *tensors(4, 8, length, dim, half)[:2]
+    attention("B4/H32:8/8K/D128/gqa+causal", q, k, v, 2 * 4 * 32 * length**2 * dim, causal_mask, grouped=True)
 
 
 on_cuda() if device == "cuda" else on_cpu()

@@ -161,7 +161,8 @@ void mods(const Device& device, const Options& options) {
   if (name.find(options.filter) == std::string::npos) return;
   const int batch = 2, heads = 16, length = 8192, dim = 128;
   const Tensor<bf16> q = random_normal<bf16>(device, {batch, heads, length, dim}, 1), k = random_normal<bf16>(device, {batch, heads, length, dim}, 2),
-                     v = random_normal<bf16>(device, {batch, heads, length, dim}, 3), bias = random_normal<bf16>(device, {length, length}, 4);
+                     v = random_normal<bf16>(device, {batch, heads, length, dim}, 3), bias = random_normal<bf16>(device, {length, length}, 4),
+                     distances = random_normal<bf16>(device, {heads, 2 * length}, 5);
   std::vector<Item> items;
   const double operations = 4.0 * batch * heads * length * length * dim;
   items.push_back({"plain", operations, [=] { flex_attention(q, k, v); }});
@@ -170,6 +171,7 @@ void mods(const Device& device, const Options& options) {
   add("relative", scores::relative);
   add("softcap", scores::softcap(20));
   add("bias of every position", [bias](auto score, auto, auto, auto at, auto kv) { return score + bias(at, kv); });
+  add("bias of every distance", [distances, length](auto score, auto, auto h, auto at, auto kv) { return score + distances(h, at - kv + length); });
   compare(device, options, name, items, "plain");
 }
 
