@@ -1,5 +1,6 @@
 #include "forward_kernel.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include <flextile/dsl/dsl.hpp>
@@ -8,6 +9,7 @@
 #include "kernel_parameters.hpp"
 #include "mod_arguments.hpp"
 #include "mod_trend.hpp"
+#include "mod_weight.hpp"
 
 namespace flextile::attention {
 namespace {
@@ -79,7 +81,10 @@ std::uint64_t ForwardKernel::hash() const {
 
 std::string ForwardKernel::describe() const {
   const Trend trend = score ? trend_along_keys(*score) : Trend::same;
-  const char* reads = shape.weight == ModWeight::matrix ? ", the score mod reads tiles of a matrix" : shape.weight == ModWeight::reads ? ", the score mod reads memory for each score" : "";
+  const std::vector<bool>& by_distance = reads_of(score).by_distance;
+  const bool windows = std::find(by_distance.begin(), by_distance.end(), true) != by_distance.end();
+  const char* reads = shape.weight == ModWeight::matrix ? ", the score mod reads tiles of a matrix" : shape.weight == ModWeight::reads ? ", the score mod reads memory for each score" :
+                      windows ? ", the score mod reads a window of a table" : "";
   return to_string(config) + reads + (trend == Trend::rises ? ", the last keys first" : trend == Trend::one_way ? ", the keys with the largest scores first" : "");
 }
 
@@ -122,7 +127,7 @@ ir::Function ForwardKernel::trace(const std::vector<ir::Parameter>& facts) const
     AnyView tile_rows = listed ? p.loose_view() : out;
     AnyPointer entries = listed ? p.pointer() : out.base();
     AnyTile scale = p.scalar(), heads_at_once = p.scalar(), last_blocks = p.scalar();
-    const std::vector<CallArgument> score_captures = p.some(score ? score->parameters.size() - score_indices : 0);
+    const std::vector<CallArgument> score_captures = p.some(score ? score->parameters.size() - score_indices : 0, [&](std::size_t i) { return static_cast<bool>(reads_of(score).by_distance[score_indices + i]); });
     const std::vector<CallArgument> mask_captures = p.rest();
     AnyTile q_len = query.size(2), kv_len = key.size(2), heads = query.size(1);
 

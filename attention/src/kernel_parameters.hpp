@@ -27,18 +27,20 @@ class KernelParameters {
     const ir::Parameter& p = facts_[taken_++];
     return declared_.scalar(p.name, p.type.element);
   }
-  /// The next `count` parameters, views and numbers, as arguments for call(). Captured matrices are read tile by tile: whether they
-  /// are aligned decides how wide, and may compile a second kernel.
-  std::vector<CallArgument> some(std::size_t count) {
+  /// The next `count` parameters, views and numbers, as arguments for call(). Captured matrices, and the vectors of which
+  /// `is_fetched(number)` holds, are read in tiles or windows: whether they are aligned decides how, and may compile a second kernel.
+  template <class IsFetched> std::vector<CallArgument> some(std::size_t count, IsFetched is_fetched) {
     std::vector<CallArgument> values;
-    while (count--) {
+    for (std::size_t i = 0; i < count; ++i) {
       const ir::Type& type = facts_[taken_].type;
-      if (type.is_view()) values.emplace_back(type.rank >= 2 ? view() : loose_view());
+      if (type.is_view()) values.emplace_back(type.rank >= 2 || is_fetched(i) ? view() : loose_view());
       else values.emplace_back(scalar());
     }
     return values;
   }
-  std::vector<CallArgument> rest() { return some(facts_.size() - taken_); }
+  std::vector<CallArgument> rest() {
+    return some(facts_.size() - taken_, [](std::size_t) { return false; });
+  }
 
  private:
   Parameters& declared_;

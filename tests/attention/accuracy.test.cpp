@@ -135,6 +135,44 @@ TEST_CASE("a captured bias of every position") {
   });
 }
 
+TEST_CASE("a captured bias of every distance, whatever its type, its direction, and where its rows begin") {
+  on_every_device([](const Device& device) {
+    const auto down = [](const Device& where) {
+      const Tensor<bf16> table = random_normal<bf16>(Device::host(), {3, 304}, 3).to(where);
+      return [table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, q - kv + 151); };
+    };
+    const auto up = [](const Device& where) {
+      const Tensor<f32> table = random_normal<f32>(Device::host(), {3, 333}, 4).to(where);      // rows that begin between chunks of 16 bytes
+      return [table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, kv - q + 140); };
+    };
+    const auto shared = [](const Device& where) {
+      const Tensor<f16> table = random_normal<f16>(Device::host(), {333}, 5).to(where), part = table.slice(0, 3, 330);
+      return [table, part](auto score, auto, auto, auto q, auto kv) { return score * table[q - kv + 160] - part[kv + 145 - q]; };
+    };
+    for (const int dim : {64, 128, 256}) {
+      CAPTURE(dim);
+      check_both<bf16>(device, {2, 1, 3, 1, 140, 150, dim, dim}, down, anywhere(masks::causal));
+      check_both<bf16>(device, {1, 1, 3, 3, 140, 150, dim, dim}, up, anywhere(masks::prefix_lm(20)));
+      check_both<f16>(device, {1, 1, 3, 1, 140, 150, dim, dim}, shared, anywhere(masks::causal), {.q_block = 192, .kv_block = 80});
+    }
+    check_both<f32>(device, {1, 1, 3, 1, 140, 150, 32, 32}, down, anywhere(masks::causal));
+  });
+}
+
+TEST_CASE("a bias of distances that its table does not have is 0") {
+  on_every_device([](const Device& device) {
+    if (device.is_host()) return;      // where reads outside are reported
+    const Tensor<bf16> q = random_normal<bf16>(device, {1, 2, 300, 64}, 1), k = random_normal<bf16>(device, {1, 2, 300, 64}, 2), v = random_normal<bf16>(device, {1, 2, 300, 64}, 3);
+    const Tensor<bf16> table = random_normal<bf16>(device, {2, 40}, 4);
+    for (const int shift : {-41, 0, 20, 90}) {
+      CAPTURE(shift);
+      const auto windows = [table, shift](auto score, auto, auto h, auto q, auto kv) { return score + table(h, q - kv + shift); };
+      const auto gathered = [table, shift](auto score, auto, auto h, auto q, auto kv) { return score + table(h, max(q - kv + shift, -1)); };
+      CHECK(flex_attention(q, k, v, windows).out.to_host() == flex_attention(q, k, v, gathered).out.to_host());
+    }
+  });
+}
+
 TEST_CASE("masks of each batch and head") {
   on_every_device([](const Device& device) {
     const auto per_head = [](auto b, auto h, auto q, auto kv) { return q - kv < 20 + 30 * h && kv <= q + 10 * b; };

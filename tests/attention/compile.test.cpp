@@ -110,12 +110,12 @@ TEST_CASE("chunks as long as tiles are told apart by one number a tile") {
   CHECK(shifts(192, 80) > 80);                                             // a tile of 80 columns may lie in two chunks
 }
 
-TEST_CASE("a table of distances is read once a diagonal") {
-  const Tensor<f32> table = zeros<f32>(Device::host(), {8, 1024});
+TEST_CASE("a table of distances that is not fetched is read once a diagonal") {
+  const Tensor<i8> table = zeros<i8>(Device::host(), {8, 1024});
   const auto distances = [table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, q - kv + 511); };
   const std::string ptx = compile_flex_attention(distances, masks::causal, {.dim = 128}, Target::sm_90a(), {.binary = false}).ptx();
   int reads = 0, weights = 0;
-  for (std::size_t at = 0; (at = ptx.find("ld.global.b32", at)) != std::string::npos; ++at) ++reads;
+  for (std::size_t at = 0; (at = ptx.find("ld.global.b8", at)) != std::string::npos; ++at) ++reads;
   for (std::size_t at = 0; (at = ptx.find("ex2.approx", at)) != std::string::npos; ++at) ++weights;
   CHECK(reads > 0);
   CHECK(reads < weights * 2 / 3);   // a thread's rows are 8 apart, as its columns are: but for the ends of a diagonal two scores share one
@@ -127,6 +127,8 @@ TEST_CASE("explain() says why products are waited for, and what the schedule fol
   auto explained = [](int dim, auto... mods) { return compile_flex_attention(mods..., {.dim = dim}, Target::sm_90a(), {.binary = false}).explain(); };
   CHECK(explained(64, masks::causal).find("[for] each product is waited for: two at once are more than a thread's registers hold, of which each program") != std::string::npos);
   CHECK(explained(128, masks::causal).find("each product is waited for") == std::string::npos);
-  CHECK(explained(128, distances, masks::causal).find("the score mod reads memory for each score") != std::string::npos);
+  CHECK(explained(128, distances, masks::causal).find("the score mod reads a window of a table") != std::string::npos);
+  const auto clipped = [table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, min(q - kv + 511, 1000)); };
+  CHECK(explained(128, clipped, masks::causal).find("the score mod reads memory for each score") != std::string::npos);
   CHECK(explained(128, scores::alibi(8), masks::causal).find(", the last keys first") != std::string::npos);
 }

@@ -235,6 +235,24 @@ TEST_CASE("PTX of attention: a bias of every position is fetched with keys and v
   CHECK(kernel.ptx().find("ld.global.b16") == std::string::npos);
 }
 
+TEST_CASE("PTX of attention: of a bias of every distance a window is fetched with keys and values") {
+  const Tensor<bf16> bias = random_normal<bf16>(Device::host(), {2, 400}, 5);
+  const Tensor<f32> wide = random_normal<f32>(Device::host(), {2, 512}, 6);
+  const Tensor<f16> one = random_normal<f16>(Device::host(), {220}, 7);
+  const auto back = [bias](auto score, auto, auto h, auto q, auto kv) { return score + bias(h, q - kv + 200); };
+  const auto forth = [wide](auto score, auto, auto h, auto q, auto kv) { return score + wide(h, 200 + kv - q); };
+  const auto both = [bias, one](auto score, auto, auto h, auto q, auto kv) { return score + bias(h, kv - (q - 190)) * one[q - kv + 140]; };
+  check_ptx<bf16>({1, 1, 2, 1, 150, 200, 64, 64}, back, masks::causal, {.q_block = 128, .kv_block = 128}, Target::sm_90a());
+  check_ptx<bf16>({2, 1, 2, 1, 200, 300, 128, 128}, forth, masks::sliding_window(150), {.q_block = 192, .kv_block = 80}, Target::sm_90a());
+  check_ptx<f16>({1, 1, 2, 2, 70, 140, 64, 64}, both, masks::prefix_lm(90), {.q_block = 128, .kv_block = 128}, Target::sm_90a());
+  for (const auto& [mod, windows] : {std::pair{erase_score(back), 1}, {erase_score(forth), 1}, {erase_score(both), 2}}) {
+    const CompiledKernel kernel = compile_attention(&mod, nullptr, {.dim = 128}, Target::sm_90a(), {.binary = false});
+    CHECK(std::count_if(kernel.tensor_maps.begin(), kernel.tensor_maps.end(), [](const TensorMap& map) { return map.swizzle == 0; }) == windows);
+    CHECK(kernel.ptx().find("ld.global.b16") == std::string::npos);
+    CHECK(kernel.ptx().find("ld.global.b32") == std::string::npos);
+  }
+}
+
 TEST_CASE("PTX of attention: f32") { check_ptx<f32>({1, 1, 3, 1, 40, 70, 32, 32}, scores::softcap(5), masks::causal, {.q_block = 32, .kv_block = 32}); }
 
 TEST_CASE("PTX of attention: tiles that are no multiple of 16") {

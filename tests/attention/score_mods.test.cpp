@@ -56,6 +56,7 @@ TEST_CASE("the sign of a captured slope decides") {
 
 TEST_CASE("what a score mod reads decides its schedule") {
   const Tensor<f32> table = zeros<f32>(Device::host(), {8, 100}), wide = zeros<f32>(Device::host(), {64, 64});
+  const Tensor<f64> doubles = zeros<f64>(Device::host(), {64});
   const Tensor<bf16> matrix = zeros<bf16>(Device::host(), {64, 64}), matrices = zeros<bf16>(Device::host(), {8, 64, 64});
   CHECK(attention::weight_of(nullptr) == ModWeight::light);
   CHECK(weight(scores::alibi(8)) == ModWeight::light);
@@ -65,8 +66,13 @@ TEST_CASE("what a score mod reads decides its schedule") {
   CHECK(weight([matrix](auto s, auto, auto, auto q, auto kv) { return s + matrix(kv, q); }) == ModWeight::reads);
   CHECK(weight([matrix](auto s, auto, auto, auto q, auto kv) { return s + matrix(q, kv / 2); }) == ModWeight::reads);
   CHECK(weight([wide](auto s, auto, auto, auto q, auto kv) { return s + wide(q, kv); }) == ModWeight::reads);                     // f32 is not fetched in tiles
-  CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table(h, q - kv + 50); }) == ModWeight::reads);
-  CHECK(weight([table, matrix](auto s, auto, auto h, auto q, auto kv) { return s + matrix(q, kv) + table(h, q - kv); }) == ModWeight::reads);
+  CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table(h, q - kv + 50); }) == ModWeight::light);        // a window of it
+  CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table(h, 7 - (q - 3) + kv); }) == ModWeight::light);
+  CHECK(weight([table, matrix](auto s, auto, auto h, auto q, auto kv) { return s + matrix(q, kv) + table(h, q - kv); }) == ModWeight::matrix);
+  CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table(h, max(q - kv, 0)); }) == ModWeight::reads);
+  CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table(h, 2 * q - kv); }) == ModWeight::reads);
+  CHECK(weight([table](auto s, auto, auto, auto q, auto kv) { return s + table(q, q - kv); }) == ModWeight::reads);               // another row of it for each query
+  CHECK(weight([doubles](auto s, auto, auto, auto q, auto kv) { return s + doubles[q - kv]; }) == ModWeight::reads);
 }
 
 TEST_CASE("a mod with reads of its own gets a schedule with more registers for it") {

@@ -20,7 +20,7 @@ using ir::Value;
 namespace {
 
 /// What keeps the copy engine from the store, if anything does.
-enum class Obstacle { none, unaligned, read_elsewhere, atomics, in_a_loop, in_a_branch, f32 };
+enum class Obstacle { none, unaligned, between_chunks, read_elsewhere, atomics, in_a_loop, in_a_branch, f32 };
 
 struct Product {
   int m, n, k, warps, stages;
@@ -55,7 +55,7 @@ ir::Function product(const Product& shape) {
     b.yield({});
     b.set_insertion_block(function.operation(branch).blocks[0]);
   }
-  b.view_store(function.parameter(2), stored, {row, column});
+  b.view_store(function.parameter(2), stored, {row, shape.obstacle == Obstacle::between_chunks ? b.binary(Opcode::add, column, b.program_id(2)) : column});
   if (shape.obstacle == Obstacle::in_a_loop || shape.obstacle == Obstacle::in_a_branch) {
     b.yield({});
     b.set_insertion_block(function.body());
@@ -165,6 +165,7 @@ TEST_CASE("threads store where the copy engine cannot, and it is said why") {
   };
   REQUIRE(says(compiled(usual), "[store] by the copy engine"));
   reason(with(Obstacle::unaligned), "the view is not known to be aligned");
+  reason(with(Obstacle::between_chunks), "its first column is not known to lie at a multiple of 16 bytes");
   reason(with(Obstacle::read_elsewhere), "the kernel uses the view elsewhere too");
   reason(with(Obstacle::atomics), "the kernel has atomic operations");
   reason(with(Obstacle::in_a_loop), "the store stands in a loop");

@@ -429,6 +429,11 @@ TEST_CASE("tile_gathers: rows and columns that count up by one are a tile, other
   CHECK(contains(tile, "view_load"));
   CHECK_FALSE(contains(tile, "gather"));
   CHECK(contains(tile, "constant {value = 8}"));                        // where the columns start
+  const std::string before = text_of([](ir::Builder& b, Value rows, Value columns) { return std::pair(b.binary(Opcode::sub, rows, b.constant(ElementType::i32, std::int64_t{5})), columns); });
+  CHECK(contains(before, "view_load"));                                 // 5 rows earlier
+  CHECK(contains(before, "constant {value = -5}"));
+  const std::string distance = text_of([](ir::Builder& b, Value rows, Value columns) { return std::pair(rows, b.binary(Opcode::sub, columns, rows)); });
+  CHECK(contains(distance, "gather"));
   const std::string turned = text_of([](ir::Builder&, Value rows, Value columns) { return std::pair(columns, rows); });
   CHECK(contains(turned, "gather"));
   const std::string strided = text_of([](ir::Builder& b, Value rows, Value columns) { return std::pair(rows, b.binary(Opcode::add, columns, columns)); });

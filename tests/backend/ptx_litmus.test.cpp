@@ -13,6 +13,7 @@
 
 using namespace flextile;
 using test::attention;
+using test::attention_by_distance;
 using test::matmul;
 
 namespace {
@@ -32,6 +33,7 @@ const std::vector<Compiled>& kernels() {
     add("attention 128 causal, 12 warps", attention("causal", 128, 192, hopper));
     add("attention 64 causal", attention("causal", 64, 128, hopper));
     add("attention 256 causal", attention("causal", 256, 128, hopper));
+    add("attention 128 by distance", attention_by_distance(128, 128, hopper));
     add("matmul", matmul({.m = 128, .n = 128, .k = 64, .warps = 8, .stages = 3}));
     add("matmul in bf16", matmul({.m = 128, .n = 256, .k = 64, .warps = 8, .stages = 4, .half = true}));
     add("two loops and columns", matmul({.m = 64, .n = 128, .k = 64, .warps = 4, .stages = 2, .twice = true, .columns = true}));

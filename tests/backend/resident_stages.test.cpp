@@ -210,12 +210,14 @@ void check_stored_product(int n, std::int64_t rows, std::int64_t columns, std::i
 }
 
 /// `tiles`: how many tiles of keys each row of query tiles sees; empty: all of them, without a list. `parts`: in so many steps each.
-/// `documents`: the mask reads them, and every other tile is partly hidden.
-void check_attention(const std::vector<int>& tiles, std::int64_t q_len, std::int64_t kv_len, int stages, int parts = 1, bool documents = false) {
+/// `documents`: the mask reads them, and every other tile is partly hidden. `biased`: by distance.
+void check_attention(const std::vector<int>& tiles, std::int64_t q_len, std::int64_t kv_len, int stages, int parts = 1, bool documents = false, bool biased = false) {
   constexpr std::int64_t dim = 64, block = 64;
   const ir::Mod mask = named_mask(documents ? "document" : "causal");
   const AttentionCompileOptions options{.dim = dim, .element = ElementType::bf16, .q_block = block, .kv_block = block, .return_lse = true, .block_m = block, .block_n = static_cast<int>(block) / parts, .num_warps = 4, .stages = stages};
-  const ir::Function traced = trace_attention(nullptr, tiles.empty() ? nullptr : &mask, options, Target::sm_90a());
+  std::vector<bf16> biases = small_numbers(2 * 400, 6);
+  const ir::Mod score = test::bias_by_distance(zeros<bf16>(Device::host(), {2, 400}));
+  const ir::Function traced = trace_attention(biased ? &score : nullptr, tiles.empty() ? nullptr : &mask, options, Target::sm_90a());
   std::vector<std::int32_t> ids;
   for (std::int64_t i = 0; i < std::max(q_len, kv_len); ++i) ids.push_back(static_cast<std::int32_t>(i / 50));
   std::vector<bf16> q = small_numbers(static_cast<std::size_t>(q_len * dim), 3), k = small_numbers(static_cast<std::size_t>(kv_len * dim), 4), v = small_numbers(static_cast<std::size_t>(kv_len * dim), 5);
@@ -240,6 +242,7 @@ void check_attention(const std::vector<int>& tiles, std::int64_t q_len, std::int
   arguments.add(0.125f);
   arguments.add(std::int32_t{1});   // heads at once
   arguments.add(static_cast<std::int32_t>(tiles.size() / 4));   // blocks that come last
+  if (biased) arguments.add_view(biases, {2, 400});
   if (documents) arguments.add_view(ids, {static_cast<std::int64_t>(ids.size())});
   check_stages(traced, arguments, {lse, &attended}, {static_cast<std::int32_t>((q_len + block - 1) / block), 1, 1}, 0.02f, "[store] by the copy engine, through the stage of a ring");
 }
@@ -308,6 +311,12 @@ TEST_CASE("every stage of attention computes the same: a mask that reads documen
     check_attention({2, 0, 1, 5, 3, 4}, 380, 300, 2, parts, true);
     check_attention({1, 0}, 100, 64, 3, parts, true);
   }
+}
+
+TEST_CASE("every stage of attention computes the same: a bias by distance, of which windows are fetched") {
+  check_attention({}, 130, 150, 2, 1, false, true);
+  check_attention({2, 0, 1, 3}, 190, 180, 3, 1, false, true);
+  check_attention({1, 2, 3}, 190, 180, 2, 2, true, true);
 }
 
 TEST_CASE("what a program writes first no producer fetches, a query read behind its loop too stays out of the rings") {

@@ -16,6 +16,7 @@
 
 using namespace flextile;
 using test::attention;
+using test::attention_by_distance;
 using test::matmul;
 using test::softmax;
 
@@ -41,6 +42,7 @@ const std::vector<Scheduled>& reference_kernels() {
     list.push_back(scheduled("attention 128 causal, 12 warps, sm_90a", attention("causal", 128, 192, hopper), hopper));
     list.push_back(scheduled("attention 64 causal, sm_90a", attention("causal", 64, 128, hopper), hopper));
     list.push_back(scheduled("attention 256 causal, sm_90a", attention("causal", 256, 128, hopper), hopper));
+    list.push_back(scheduled("attention 128 by distance, sm_90a", attention_by_distance(128, 128, hopper), hopper));
     list.push_back(scheduled("attention 128 causal, sm_80", attention("causal", 128, 128, ampere), ampere));
     list.push_back(scheduled("attention 64, sm_80", attention(nullptr, 64, 128, ampere), ampere));
     list.push_back(scheduled("matmul, sm_90a", matmul({.m = 128, .n = 128, .k = 64, .warps = 8, .stages = 3}), hopper));

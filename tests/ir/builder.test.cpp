@@ -341,6 +341,15 @@ TEST_CASE("shared memory and asynchronous copies") {
         "[shared_load] buffer is shared<2x32x64xf16>, stage is 2: must be from 0 to 1");
   CHECK(one({.opcode = Opcode::shared_load, .operands = {buffer, zero}}, {Type::tile(ElementType::f16, {64, 32})}) ==
         "[shared_load] buffer is shared<2x32x64xf16>, result is tile<64x32xf16>: must be tile<32x64xf16> or fewer columns of it");
+  const Value window = k.builder.results(k.builder.create({.opcode = Opcode::alloc_shared}, {Type::shared(ElementType::f16, {128}, 2)}))[0];
+  auto along = [&](std::int64_t diagonals, std::vector<Value> operands, const Type& type) {
+    return one({.opcode = Opcode::shared_load, .operands = std::move(operands), .attributes = {{AttributeName::diagonals, diagonals}}}, {type});
+  };
+  k.builder.create({.opcode = Opcode::shared_load, .operands = {window, zero, zero}, .attributes = {{AttributeName::diagonals, std::int64_t{1}}}}, {Type::tile(ElementType::f16, {64, 65})});
+  CHECK(along(2, {window, zero, zero}, Type::tile(ElementType::f16, {64, 64})) == "[shared_load] diagonals is 2: must be 1 or -1");
+  CHECK(along(1, {window, zero}, Type::tile(ElementType::f16, {64, 64})) == "[shared_load] takes 3 operands; got 2");
+  CHECK(along(-1, {window, zero, zero}, Type::tile(ElementType::f16, {64, 66})) ==
+        "[shared_load] buffer is shared<2x128xf16>, result is tile<64x66xf16>: the stage must have a number for each of the tile's diagonals");
   CHECK(one({.opcode = Opcode::shared_store, .operands = {buffer, zero, zero}}, {}) ==
         "[shared_store] buffer is shared<2x32x64xf16>, value is i32: must be tile<32x64xf16>");
   CHECK(one({.opcode = Opcode::async_copy, .operands = {buffer, zero, k.parameter(0), zero}}, {Type::token()}) ==

@@ -365,6 +365,15 @@ inline void Interpreter::run_shared(const Op& op) {
   const ir::Type& stage_type = type(op.operands[0]);
   const std::int64_t size = ir::Type::tile(stage_type.element, stage_type.shape()).elements();
   const std::int64_t first = operand(op, 1).elements[0].integer * size;
+  if (const std::int64_t diagonals = op.attributes.integer(Attribute::diagonals); diagonals != 0) {
+    const auto& extents = result_type(op).extents;
+    const std::int64_t start = first + integers(op, 2, 3)[0] + (diagonals > 0 ? extents[1] : extents[0]) - 1;
+    result(op).elements.clear();
+    for (std::int64_t row = 0; row < extents[0]; ++row) {
+      for (std::int64_t column = 0; column < extents[1]; ++column) result(op).elements.push_back(buffer.elements.at(static_cast<std::size_t>(start + diagonals * (row - column))));
+    }
+    return;
+  }
   if (op.opcode == Opcode::shared_load) {   // perhaps fewer columns than there are
     const std::int64_t columns = result_type(op).shape().back(), pitch = stage_type.shape().back();
     result(op).elements.clear();

@@ -85,6 +85,7 @@ struct alignas(64) EmulatedTensorMap {
 
   /// `visit(row, address, first, bytes)`: so many bytes of the row, from its byte `first` on, are the tensor's, at `address`.
   template <class Visit> void for_each_row(const std::array<std::int32_t, 5>& corner, Visit&& visit) const {
+    if (std::int64_t{corner[0]} * element_bytes % 16 != 0) throw std::runtime_error("tensor map: a box begins at element " + std::to_string(corner[0]) + " of its rows: must be a multiple of 16 bytes");
     const std::int64_t from = std::clamp<std::int64_t>(-std::int64_t{corner[0]}, 0, box[0]);
     const std::int64_t to = std::clamp<std::int64_t>(std::int64_t{sizes[0]} - corner[0], from, box[0]);
     for (std::int64_t row = 0; row < rows(); ++row) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <flextile/attention/catalogue.hpp>
 #include <flextile/attention/compile.hpp>
+#include <flextile/dsl/mod.hpp>
 #include <flextile/ir/builder.hpp>
 
 namespace flextile::test {
@@ -77,6 +78,17 @@ inline ir::Function attention(const char* mask, int dim, int block, const Target
   if (!mask) return trace_attention(nullptr, nullptr, options, target);
   const ir::Mod mod = named_mask(mask);
   return trace_attention(nullptr, &mod, options, target);
+}
+
+/// A bias by the distance of query and key: of a table [heads, distances], for lengths below 200.
+inline ir::Mod bias_by_distance(const Tensor<bf16>& table) {
+  return erase_score([table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, q - kv + 200); });
+}
+
+/// Attention's forward kernel with such a bias and a causal mask.
+inline ir::Function attention_by_distance(int dim, int block, const Target& target) {
+  const ir::Mod mask = named_mask("causal"), score = bias_by_distance(zeros<bf16>(Device::host(), {2, 400}));
+  return trace_attention(&score, &mask, {.dim = dim, .q_block = block, .kv_block = 128}, target);
 }
 
 }  // namespace flextile::test

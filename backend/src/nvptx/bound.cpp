@@ -188,7 +188,11 @@ class Work {
       case Opcode::convert_layout:
       case Opcode::reshape:
       case Opcode::transpose: return is_read_by_fragments(f_, operation) ? UnitClocks{} : through_shared(2.0 * static_cast<double>(scratch_bytes(f_, operation)));
-      case Opcode::shared_load: return is_read_by_fragments(f_, operation) ? UnitClocks{} : through_shared(held(result) * byte_size(f_.type(result).element));
+      case Opcode::shared_load: {
+        // Along diagonals some half of a thread's elements are read, each alone: a word's time, whatever its width.
+        if (operation.attributes.integer(AttributeName::diagonals) != 0) return through_shared(held(result) * 2.0);
+        return is_read_by_fragments(f_, operation) ? UnitClocks{} : through_shared(held(result) * byte_size(f_.type(result).element));
+      }
       case Opcode::shared_store: return through_shared(bytes(f_.type(operation.operands[2])));
       case Opcode::async_copy:
       case Opcode::ring_wait: return of_stage(operation.operands[0]);

@@ -20,6 +20,8 @@
 #include "nvptx/resident_programs.hpp"
 #include "nvptx/scratch.hpp"
 #include "nvptx/shared.hpp"
+#include "nvptx/tensor_maps.hpp"
+#include "nvptx/tile_index.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"
 
@@ -36,7 +38,6 @@ using ir::Type;
 using ir::Value;
 
 constexpr std::int64_t alignment = 1024;         // of a buffer; its barriers lie behind it
-constexpr int most_box_rows = 256;               // of the copy engine
 constexpr std::int64_t most_stages = 8;
 constexpr std::int64_t other_registers = 30;     // that an instruction takes beside its sums
 
@@ -70,8 +71,11 @@ class BulkLoads : ResidentPrograms {
  private:
   struct Copied {
     OperationId load;
-    std::vector<OperationId> slice;   // what its offsets are computed from inside the loop
-    Value buffer;
+    std::vector<OperationId> slice{};   // what its offsets are computed from inside the loop
+    Value buffer{};
+    OperationId gather{};               // that reads along the diagonals of what is loaded; else none
+    std::int64_t diagonals = 0;         // of those reads
+    Value first{};                      // and how many elements of what is loaded come before the first that they need
   };
 
   // ---- the plan
@@ -90,13 +94,15 @@ class BulkLoads : ResidentPrograms {
     plan_single_tiles(loop_id);
     const std::size_t of_dots = rings_.size();
     plan_tiles_for_threads(body);
+    plan_windows(body);
     std::int64_t single = 0, stage = 0, fit = 0;
     for (;;) {
       single = alignment * static_cast<std::int64_t>(single_.size() + rings_.size()), stage = 0;
       for (const Copied& copied : single_) single += bytes(copied);
       for (const Copied& copied : rings_) stage += bytes(copied);
       fit = (free_bytes_ - single) / stage;
-      if (fit >= 2 || rings_.size() == of_dots) break;
+      if ((fit >= 2 && single_.size() + rings_.size() <= most_tensor_maps) || rings_.size() == of_dots) break;
+      if (rings_.back().gather) remove(rings_.back().load);
       rings_.pop_back();   // threads read it from memory themselves
     }
     stages_ = std::min(stages_, fit);
@@ -116,7 +122,7 @@ class BulkLoads : ResidentPrograms {
     // Rows that end within a panel are fetched with what follows them; that pays where they are whole rows of the tensor, as head dims of 80 are.
     const Operation* column = f_.defining(load.operands.back());
     const bool whole_rows = column && column->opcode == Opcode::constant && column->attributes.integer(AttributeName::value) == 0;
-    return type.extents[1] * byte_size(type.element) % (whole_rows ? 32 : panel_row) == 0 && type.extents[0] % 8 == 0 && type.extents[0] <= most_box_rows && f_.type(load.operands[0]).rank <= 5;
+    return type.extents[1] * byte_size(type.element) % (whole_rows ? 32 : panel_row) == 0 && type.extents[0] % 8 == 0 && type.extents[0] <= most_box_extent && f_.type(load.operands[0]).rank <= 5;
   }
 
   std::string plan_rings(BlockId body) {
@@ -129,7 +135,7 @@ class BulkLoads : ResidentPrograms {
       if (!in_boxes(load)) return "a tile that a dot reads is none in rows of whole 128 bytes, aligned in memory";
       // The copy engine does not wait for what threads have written to memory, nor does another warp of this program.
       if (!parameter_of(load.operands[0])->read_only && writes(f_.body())) return "the kernel may write what the loop reads: where it does not, make that view const";
-      Copied ring{id, {}, {}};
+      Copied ring{id};
       for (std::size_t i = 1; i < load.operands.size(); ++i) {
         if (!collect_slice(load.operands[i], body, loop_writes, ring.slice)) return "a tile's offsets depend on what the loop computed before";
       }
@@ -145,12 +151,61 @@ class BulkLoads : ResidentPrograms {
     for (OperationId id : f_.block(body).operations) {
       const Operation& load = f_.operation(id);
       if (load.opcode != Opcode::view_load || feeds_dots(load.results[0]) || !is_half(load) || !in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
-      const std::vector<OperationId> all = users(load.results[0]);
-      const bool by_elements = !all.empty() && std::all_of(all.begin(), all.end(), [&](OperationId user) { return ir::has(f_.operation(user).opcode, ir::elementwise) && block_of(user) == body; });
-      Copied ring{id, {}, {}};
+      Copied ring{id};
       const bool known = std::all_of(load.operands.begin() + 1, load.operands.end(), [&](Value offset) { return collect_slice(offset, body, loop_writes, ring.slice); });
-      if (by_elements && known) rings_.push_back(std::move(ring));
+      if (read_by_elements(load.results[0], body) && known) rings_.push_back(std::move(ring));
     }
+  }
+
+  /// The gather's last index is c + row - column (1) or c + column - row (-1), and its others are the same for a tile; else 0.
+  static std::int64_t direction_of(const std::vector<TileIndex>& indices) {
+    if (indices.empty()) return 0;
+    const std::array<int, 2> still{};
+    if (std::any_of(indices.begin(), indices.end() - 1, [&](const TileIndex& index) { return index.steps != still; })) return 0;
+    const auto [row, column] = indices.back().steps;
+    return row * column == -1 ? row : 0;
+  }
+
+  /// Reads of a captured table at the distance of row and column, table(h, q - kv + c): what a tile reads is a window of it.
+  void plan_windows(BlockId body) {
+    const bool loop_writes = writes(body);
+    const Order operations = f_.block(body).operations;
+    for (OperationId id : operations) {
+      if (f_.operation(id).opcode != Opcode::gather || block_of(id) != body) continue;
+      const Operation gather = f_.operation(id);
+      const Type tile = f_.type(gather.results[0]);
+      const std::vector<TileIndex> indices = gathered_indices(f_, gather);
+      const std::int64_t direction = direction_of(indices);
+      const ir::Parameter* table = parameter_of(gather.operands[0]);
+      const int width = bit_width(tile.element);
+      if (direction == 0 || !table || !table->aligned || !table->unit_stride || !table->read_only || table->type.rank > 5 || (width != 16 && width != 32)) continue;
+      if (!read_by_elements(gather.results[0], body)) continue;
+      Order order;
+      const ir::Location of_loop = std::exchange(location_, gather.location);
+      std::vector<Value> operands{gather.operands[0]};
+      auto binary = [&](Opcode opcode, Value a, Value b) { return arithmetic(order, body, opcode, a, b); };
+      for (const TileIndex& index : indices) {
+        operands.push_back(first_of(index, binary, [&](std::int64_t constant) { return number(order, body, constant); }, [](Value scalar) { return scalar; }));
+      }
+      operands.back() = binary(Opcode::sub, operands.back(), number(order, body, (direction > 0 ? tile.extents[1] : tile.extents[0]) - 1));
+      const int chunk = 16 / byte_size(tile.element);   // a box begins at a multiple of 16 bytes
+      const Value before = binary(Opcode::bit_and, operands.back(), number(order, body, chunk - 1));
+      operands.back() = binary(Opcode::sub, operands.back(), before);
+      const int columns = boxed_columns(tile.extents[0] + tile.extents[1] - 1 + chunk - 1, tile.element);
+      const Value window = emit_value(order, body, Opcode::view_load, operands, Type::tile(tile.element, {columns}));
+      location_ = of_loop;
+      insert_before(id, body, order);
+      Copied ring{.load = f_.definition(window).operation, .gather = id, .diagonals = direction, .first = before};
+      const bool known = std::all_of(operands.begin() + 1, operands.end(), [&](Value offset) { return collect_slice(offset, body, loop_writes, ring.slice); });
+      if (known) rings_.push_back(std::move(ring));
+      else remove(ring.load);
+    }
+  }
+
+  /// Element-wise operations of the block alone take the value.
+  bool read_by_elements(Value value, BlockId block) const {
+    const std::vector<OperationId> all = users(value);
+    return !all.empty() && std::all_of(all.begin(), all.end(), [&](OperationId user) { return ir::has(f_.operation(user).opcode, ir::elementwise) && block_of(user) == block; });
   }
 
   bool read_in(BlockId block, Value value) const {
@@ -169,7 +224,7 @@ class BulkLoads : ResidentPrograms {
       if (load.opcode != Opcode::view_load || !feeds_dots(load.results[0]) || (!is_half(load) && !other_widths_.empty()) || !in_boxes(load) || !parameter_of(load.operands[0])->read_only) continue;
       const auto first = std::find_if(id + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); });
       if (first == operations.end() || *first != loop) continue;
-      if (std::none_of(first + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); })) single_.push_back({*id, {}, {}});
+      if (std::none_of(first + 1, operations.end(), [&](OperationId user) { return uses(user, load.results[0]); })) single_.push_back({*id});
     }
   }
 
@@ -189,7 +244,7 @@ class BulkLoads : ResidentPrograms {
   void allocate(Order& order, Copied& copied, std::int64_t stages) {
     const Type tile = whole_panels(f_.type(f_.operation(copied.load).results[0]));
     copied.buffer = emit_value(order, f_.body(), Opcode::alloc_shared, {}, Type::shared(tile.element, tile.shape(), static_cast<int>(stages)),
-                               {{AttributeName::swizzle, std::int64_t{128}}, {AttributeName::barriers, std::int64_t{1}}});
+                               {{AttributeName::swizzle, std::int64_t{copied.gather ? 0 : panel_row}}, {AttributeName::barriers, std::int64_t{1}}});
   }
 
   void ring_operation(Order& order, BlockId block, Opcode opcode, const Copied& copied, Value turn, std::vector<BlockId> blocks = {}) {
@@ -202,7 +257,7 @@ class BulkLoads : ResidentPrograms {
     std::vector<Value> operands{copied.buffer, turn};
     for (Value operand : f_.operation(copied.load).operands) operands.push_back(renamed(names, operand));
     ir::Attributes attributes;
-    if (f_.type(copied.buffer).element == ElementType::f32) attributes.set(AttributeName::precision, std::string("tf32"));   // dots alone read it
+    if (f_.type(copied.buffer).element == ElementType::f32 && !copied.gather) attributes.set(AttributeName::precision, std::string("tf32"));   // dots alone read it
     emit(order, block, {Opcode::bulk_copy, std::move(operands), {}, {}, std::move(attributes), f_.operation(copied.load).location}, {});
   }
 
@@ -300,7 +355,7 @@ class BulkLoads : ResidentPrograms {
     auto& operations = f_.block(body).operations;
     operations.insert(operations.begin(), order.begin(), order.end());
     for (const Copied& ring : rings_) {
-      const std::vector<OperationId> dots = read_at_uses(ring.load, ring.buffer, stage);
+      const std::vector<OperationId> dots = ring.gather ? read_diagonals(ring, stage) : read_at_uses(ring.load, ring.buffer, stage);
       auto position = [&](OperationId id) { return std::find(f_.block(body).operations.begin(), f_.block(body).operations.end(), id); };
       auto earlier = [&](OperationId a, OperationId b) { return position(a) < position(b); };
       Order release;
@@ -312,7 +367,21 @@ class BulkLoads : ResidentPrograms {
       while (first != f_.block(body).operations.begin() && is_read(*(first - 1))) --first;   // nothing comes between an operand's read and its dot
       f_.block(body).operations.insert(first, wait.begin(), wait.end());
       remove(ring.load);
+      if (ring.gather) remove(ring.gather);
     }
+  }
+
+  /// Reads along the diagonals of a stage, right before each use. Gives the users.
+  std::vector<OperationId> read_diagonals(const Copied& ring, Value stage) {
+    const Value gathered = f_.operation(ring.gather).results[0];
+    const std::vector<OperationId> list = users(gathered);
+    for (OperationId user : list) {
+      Order order;
+      const Value read = emit_value(order, block_of(user), Opcode::shared_load, {ring.buffer, stage, ring.first}, f_.type(gathered), {{AttributeName::diagonals, ring.diagonals}});
+      insert_before(user, block_of(user), order);
+      substitute(user, gathered, read);
+    }
+    return list;
   }
 
   /// The block that fetches turn + stages. Lists that it reads are read in order and so lie in the nearest cache.

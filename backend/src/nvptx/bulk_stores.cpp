@@ -119,6 +119,7 @@ class BulkStores : TileCopies {
     if (!view || !view->aligned || !view->unit_stride) return "the view is not known to be aligned in memory, in rows of neighbours";
     if (view->type.rank > most_view_axes) return "the view has more than " + std::to_string(most_view_axes) + " axes";
     if (type.extents[1] % panel_columns(type.element) != 0) return "its rows are not whole panels of 128 bytes";
+    if (facts_[store.operands.back().index].divisor * byte_size(type.element) % 16 != 0) return "its first column is not known to lie at a multiple of 16 bytes";
     if (type.extents[0] * 4 / f_.num_warps > most_box_rows) return "a warpgroup has more rows than a box of the copy engine";
     // The copy engine takes its time: whoever else touches the memory, or is told that it is written, would have to wait for it.
     if (is_used_elsewhere(store.operands[0], id)) return "the kernel uses the view elsewhere too";

@@ -172,11 +172,12 @@ void lower_bulk_copy(Lowering& l, const ir::Operation& operation) {
   Value* full = barrier_address(l, buffer, Barrier::full, slot.stage);
   assembly(l, l.b.getVoidTy(), "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], " + std::to_string(shape.stage_bytes) + ";", "r", {full}, true);
   const int rank = l.type(operation.operands[2]).rank;
-  for (int panel = 0; panel < shape.panels; ++panel) {
-    Value* bytes = l.b.CreateAdd(l.b.CreateMul(slot.stage, l.b.getInt32(shape.stage_bytes)), l.b.getInt32(panel * shape.panel_bytes));
+  const StageBoxes boxes = stage_boxes(l.f, buffer);
+  for (int box = 0; box < boxes.count; ++box) {
+    Value* bytes = l.b.CreateAdd(l.b.CreateMul(slot.stage, l.b.getInt32(shape.stage_bytes)), l.b.getInt32(box * boxes.bytes));
     Registers arguments{address(l, shared_address(l, shape.base, bytes)), map, full};
     std::string constraints = "r,l,r";
-    const std::string coordinates = box_corner(l, operation, panel, nullptr, arguments, constraints);
+    const std::string coordinates = box_corner(l, operation, box, nullptr, arguments, constraints);
     assembly(l, l.b.getVoidTy(), "cp.async.bulk.tensor." + std::to_string(rank) + "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, {" + coordinates + "}], [$2];",
              constraints, arguments, true);
   }

@@ -1,5 +1,6 @@
 // Shared buffers: stores, loads, asynchronous copies and their waits.
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -63,8 +64,35 @@ void lower_shared_store(Lowering& l, const ir::Operation& operation) {
   }
 }
 
+/// Registers of one diagonal are read once.
+void lower_diagonals(Lowering& l, const ir::Operation& operation) {
+  const ir::Value result = operation.results[0];
+  const Layout& layout = layout_of(l, result);
+  const SharedShape shape = shared_shape(l.f, operation.operands[0]);
+  const ir::Type& tile = l.type(result);
+  const bool down = operation.attributes.integer(AttributeName::diagonals) > 0;
+  const int from = down ? 0 : 1, to = 1 - from;   // the axes that are added and subtracted
+  llvm::Value* thread = l.b.CreateSub(thread_offset(l, layout, from), thread_offset(l, layout, to));
+  llvm::Value* bytes = l.b.CreateAdd(l.b.CreateMul(thread, l.b.getInt32(shape.element_bytes)), stage_bytes(l, shape, operation.operands[1]));
+  bytes = l.b.CreateAdd(bytes, l.b.CreateMul(l.scalar(operation.operands[2]), l.b.getInt32(shape.element_bytes)));
+  std::map<int, llvm::Value*> known;
+  Registers& out = l.of(result);
+  out.clear();
+  for (int i = 0; i < register_count(layout); ++i) {
+    const Shape at = coordinates(layout, tile.rank, i, 0, 0);
+    const int number = at[static_cast<std::size_t>(from)] - at[static_cast<std::size_t>(to)] + tile.extents[to] - 1;
+    llvm::Value*& value = known[number];
+    if (!value) {
+      llvm::Value* address = shared_address(l, shape.base + std::int64_t{number} * shape.element_bytes, bytes);
+      value = l.b.CreateAlignedLoad(element_type(l, tile.element), address, llvm::Align(static_cast<std::uint64_t>(shape.element_bytes)));
+    }
+    out.push_back(value);
+  }
+}
+
 void lower_shared_load(Lowering& l, const ir::Operation& operation) {
   if (is_read_by_fragments(l.f, operation)) return;
+  if (operation.attributes.integer(AttributeName::diagonals) != 0) return lower_diagonals(l, operation);
   const ir::Value result = operation.results[0];
   const SharedAccess access = access_of(l, operation, result);
   Registers& out = l.of(result);
@@ -119,6 +147,20 @@ SharedShape shared_shape(const ir::Function& function, ir::Value buffer) {
     }
   }
   return result;
+}
+
+StageBoxes stage_boxes(const ir::Function& function, ir::Value buffer) {
+  const SharedShape shape = shared_shape(function, buffer);
+  if (const auto swizzle = function.defining(buffer)->attributes.integer(AttributeName::swizzle); swizzle != 0)
+    return {shape.panels, panel_columns(function.type(buffer).element), shape.panel_bytes, static_cast<int>(swizzle)};
+  const int columns = shape.pitch / shape.element_bytes, count = (columns + most_box_extent - 1) / most_box_extent;
+  return {count, columns / count, shape.pitch / count, 0};
+}
+
+int boxed_columns(int count, ElementType element) {
+  const int boxes = (count + most_box_extent - 1) / most_box_extent, panel = panel_columns(element);
+  const int each = (count + boxes - 1) / boxes;
+  return boxes * ((each + panel - 1) / panel * panel);
 }
 
 void lower_shared(Lowering& l, const ir::Operation& operation) {

@@ -24,6 +24,18 @@ struct SharedShape {
 };
 SharedShape shared_shape(const ir::Function& function, ir::Value buffer);
 
+/// The boxes in which the copy engine fetches or stores a stage: panels of a swizzled buffer, else equal parts of a row.
+struct StageBoxes {
+  int count = 1;
+  int columns = 0;
+  int bytes = 0;           // from box to box
+  int swizzle = 0;
+};
+inline constexpr int most_box_extent = 256;   // of the copy engine, along each axis
+StageBoxes stage_boxes(const ir::Function& function, ir::Value buffer);
+/// Columns of a buffer without a swizzle that has room for `count` elements in boxes that begin at multiples of 128 bytes.
+int boxed_columns(int count, ElementType element);
+
 /// key(row) * 16, for the row in `row`.
 llvm::Value* swizzle_key(Lowering& l, const SharedShape& shape, llvm::Value* row);
 

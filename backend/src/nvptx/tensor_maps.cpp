@@ -19,7 +19,9 @@ TensorMap map_of(const ir::Function& function, const ir::Operation& operation) {
   map.writes = operation.opcode == Opcode::bulk_store;
   map.box.assign(static_cast<std::size_t>(function.type(operation.operands[2]).rank), 1);
   for (int axis = 0; axis < buffer.rank; ++axis) map.box[map.box.size() - static_cast<std::size_t>(buffer.rank - axis)] = buffer.extents[axis];
-  map.box.back() = panel_columns(buffer.element);
+  const StageBoxes boxes = stage_boxes(function, operation.operands[0]);
+  map.box.back() = boxes.columns;
+  map.swizzle = boxes.swizzle;
   map.tf32 = operation.attributes.string(ir::AttributeName::precision) == "tf32";
   if (map.writes) map.box[map.box.size() - 2] = rows_of_warpgroup(function, operation.operands[0]);
   return map;
@@ -56,12 +58,12 @@ void prefetch_tensor_maps(Lowering& l) {
   });
 }
 
-std::string box_corner(Lowering& l, const ir::Operation& operation, int panel, llvm::Value* rows, Registers& arguments, std::string& constraints) {
+std::string box_corner(Lowering& l, const ir::Operation& operation, int box, llvm::Value* rows, Registers& arguments, std::string& constraints) {
   const int rank = l.type(operation.operands[2]).rank;
   std::string coordinates;
   for (int axis = rank - 1; axis >= 0; --axis) {
     llvm::Value* offset = l.scalar(operation.operands[3 + static_cast<std::size_t>(axis)]);
-    if (axis == rank - 1) offset = l.b.CreateAdd(offset, l.b.getInt32(panel_columns(l.type(operation.operands[0]).element) * panel));
+    if (axis == rank - 1) offset = l.b.CreateAdd(offset, l.b.getInt32(stage_boxes(l.f, operation.operands[0]).columns * box));
     if (axis == rank - 2 && rows) offset = l.b.CreateAdd(offset, rows);
     coordinates += (coordinates.empty() ? "$" : ", $") + std::to_string(arguments.size());
     arguments.push_back(offset);

@@ -18,8 +18,8 @@ std::vector<TensorMap> tensor_maps(const ir::Function& function);
 llvm::Value* tensor_map(Lowering& l, const ir::Operation& operation);
 /// At the start of the program: they are far away until they are first used.
 void prefetch_tensor_maps(Lowering& l);
-/// Where in the view a panel's box begins, innermost axis first: "$3, $4", whose values come to `arguments`. `rows` (null: 0) are those
+/// Where in the view a box of the stage begins, innermost axis first: "$3, $4", whose values come to `arguments`. `rows` (null: 0) are those
 /// of the stage in front of the box.
-std::string box_corner(Lowering& l, const ir::Operation& operation, int panel, llvm::Value* rows, Registers& arguments, std::string& constraints);
+std::string box_corner(Lowering& l, const ir::Operation& operation, int box, llvm::Value* rows, Registers& arguments, std::string& constraints);
 
 }  // namespace flextile::backend

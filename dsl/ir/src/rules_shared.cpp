@@ -80,8 +80,17 @@ std::string alloc_shared_rule(const Rule& rule) {
 }
 
 std::string shared_load_rule(const Rule& rule) {
+  const std::int64_t diagonals = rule.integer(AttributeName::diagonals, 0);
+  if (const std::size_t wanted = diagonals == 0 ? 2 : 3; rule.operands() != wanted) return rule.broken("takes ", wanted, " operands; got ", rule.operands());
   if (std::string wrong = wrong_buffer_and_stage(rule); !wrong.empty()) return wrong;
   Type expected = stage_of(rule.operand(0));
+  if (diagonals != 0) {
+    if (!is_scalar_of(rule.operand(2), ElementType::i32)) return rule.broken("first is ", rule.operand(2), ": must be one i32");
+    if (diagonals != 1 && diagonals != -1) return rule.broken("diagonals is ", diagonals, ": must be 1 or -1");
+    const Type& tile = rule.result();
+    const bool fits = tile.has_shape() && tile.rank == 2 && expected.rank == 1 && tile.element == expected.element && tile.extents[0] + tile.extents[1] - 1 <= expected.extents[0];
+    return fits ? "" : rule.broken("buffer is ", rule.operand(0), ", result is ", tile, ": the stage must have a number for each of the tile's diagonals");
+  }
   if (rule.result() == expected) return "";
   Type narrow = rule.result();
   if (narrow.rank == expected.rank && narrow.rank > 0 && narrow.extents[narrow.rank - 1] < expected.extents[narrow.rank - 1]) {
