@@ -89,7 +89,7 @@ void sparse_attention(Run& run) {
   const std::string prefix = host ? "cpu/" : "", size = run.quick ? "2K" : "64K";
   auto name = [&](const char* mask, const char* tiles = "") { return prefix + size + "/H6/D128/" + mask + "/flextile" + tiles + "/fwd"; };
   std::vector<std::string> names;
-  for (const char* mask : {"speedrun", "causal", "window1024", "chunk1024", "doc"}) {
+  for (const char* mask : {"speedrun", "causal", "window128", "window256", "window1024", "chunk1024", "doc"}) {
     names.push_back(name(mask));
     if (host) break;
     names.push_back(name(mask, " best tiles"));
@@ -108,6 +108,8 @@ void sparse_attention(Run& run) {
     row("speedrun", [docs, window](auto, auto, auto q, auto kv) { return q >= kv && docs[q] == docs[kv] && q - kv < window[0]; }, host ? 0.40 : 0);
     if (host) return;
     row("causal", causal, 0);
+    row("window128", [](auto, auto, auto q, auto kv) { return q >= kv && q - kv < 128; }, 0);      // rows of two tiles
+    row("window256", [](auto, auto, auto q, auto kv) { return q >= kv && q - kv < 256; }, 0);      // and of three
     row("window1024", [](auto, auto, auto q, auto kv) { return q >= kv && q - kv < 1024; }, 0);
     row("chunk1024", [](auto, auto, auto q, auto kv) { return q >= kv && q / 1024 == kv / 1024; }, 0);
     row("doc", masks::document(docs), 0);

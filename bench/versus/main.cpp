@@ -175,6 +175,22 @@ void mods(const Device& device, const Options& options) {
   compare(device, options, name, items, "plain");
 }
 
+/// Head dims of which keys have more than values, beside equal ones.
+void unequal_dims(const Device& device, const Options& options) {
+  const std::string name = "D192:128/T8192";
+  if (name.find(options.filter) == std::string::npos) return;
+  const int batch = 2, length = 8192;
+  std::vector<Item> items;
+  for (const auto& [dim, value_dim] : {std::pair{256, 256}, {192, 192}, {192, 128}, {128, 128}}) {
+    const int heads = 2048 / dim;
+    const Tensor<bf16> q = random_normal<bf16>(device, {batch, heads, length, dim}, 1), k = random_normal<bf16>(device, {batch, heads, length, dim}, 2),
+                       v = random_normal<bf16>(device, {batch, heads, length, value_dim}, 3);
+    const double operations = 2.0 * batch * heads * length * length * (dim + value_dim);
+    items.push_back({"full D" + std::to_string(dim) + ":" + std::to_string(value_dim), operations, [=] { flex_attention(q, k, v); }});
+  }
+  compare(device, options, name, items, "full D256");
+}
+
 template <int BM, int BN, int Stages, int Warps>
 inline const auto matmul = kernel("matmul", [](TensorView<const bf16, 2> a, TensorView<const bf16, 2> b, TensorView<bf16, 2> c) {
   Scalar m = program_id(0) * BM;
@@ -223,6 +239,7 @@ int run(int count, char** values) {
   std::printf("%s\n%-20s %-28s %7s %7s\n", device.properties().name.c_str(), "group", "kernel", "burst", "sustained");
   for (const int size : {4096, 8192}) products(device, options, size);
   mods(device, options);
+  unequal_dims(device, options);
   for (const int dim : {64, 80, 96, 128, 192, 256}) {
     for (const int length : {1024, 2048, 4096, 8192, 16384}) {
       for (const bool masked : {false, true}) group(device, options, probes, dim, length, masked);
