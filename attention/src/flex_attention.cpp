@@ -2,6 +2,7 @@
 #include <flextile/attention/flex_attention.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include <flextile/attention/compile.hpp>
 #include <flextile/attention/select_attention.hpp>
@@ -44,7 +45,7 @@ AttentionConfig configure(const AttentionShape& shape, std::int64_t q_len, const
 ForwardKernel kernel_of(const AttentionProblem& p, const AttentionOptions& options, const Target& target) {
   ForwardKernel kernel;
   kernel.shape = {p.query.element, static_cast<int>(p.dim), static_cast<int>(p.value_dim), p.mask ? p.mask->q_block() : 0, p.mask ? p.mask->kv_block() : 0};
-  kernel.shape.weight = weight_of(p.score ? p.score->fragment : nullptr);
+  kernel.shape.weight = weight_of(p.score);
   kernel.config = configure(kernel.shape, p.q_len, target, {options.block_m, options.block_n, options.num_warps, options.stages});
   kernel.score = p.score ? p.score->fragment : nullptr;
   kernel.mask = p.mask ? p.mask->mod().fragment : nullptr;
@@ -193,7 +194,7 @@ ForwardKernel requested_kernel(const ir::Mod* score, const ir::Mod* mask, const 
     refuse("compile_flex_attention", "element is " + std::string(name(options.element)) + ": it must be f32, f16 or bf16");
   ForwardKernel kernel;
   kernel.shape = {options.element, options.dim, options.value_dim ? options.value_dim : options.dim, mask ? options.q_block : 0, mask ? options.kv_block : 0};
-  kernel.shape.weight = weight_of(score ? score->fragment : nullptr);
+  kernel.shape.weight = weight_of(score);
   kernel.config = configure(kernel.shape, 0, target, {options.block_m, options.block_n, options.num_warps, options.stages});
   kernel.score = score ? score->fragment : nullptr;
   kernel.mask = mask ? mask->fragment : nullptr;
@@ -206,12 +207,18 @@ ForwardKernel requested_kernel(const ir::Mod* score, const ir::Mod* mask, const 
   return kernel;
 }
 
-/// Arguments are aligned, with unit stride.
-ir::Function trace_aligned(const ForwardKernel& kernel) {
+/// Arguments are aligned, with unit stride; captured tensors are what they are.
+ir::Function trace_aligned(const ForwardKernel& kernel, const ir::Mod* score, const ir::Mod* mask) {
   std::vector<ir::Parameter> facts = kernel.signature();
   for (ir::Parameter& parameter : facts) {
     parameter.aligned = parameter.type.is_view() || parameter.type.is_pointer();
     parameter.unit_stride = parameter.type.is_view();
+  }
+  std::size_t place = facts.size();
+  for (const auto& [mod, indices] : {std::pair{mask, mask_indices}, {score, score_indices}}) {
+    if (!mod || !mod->fragment) continue;
+    place -= mod->fragment->parameters.size() - indices;
+    for (std::size_t i = 0; i < mod->tensors.size(); ++i) facts[place + i].aligned = is_in_chunks(mod->tensors[i]);
   }
   return kernel.trace(facts);
 }
@@ -220,13 +227,13 @@ ir::Function trace_aligned(const ForwardKernel& kernel) {
 }  // namespace attention
 
 ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target) {
-  return attention::trace_aligned(attention::requested_kernel(score, mask, options, target));
+  return attention::trace_aligned(attention::requested_kernel(score, mask, options, target), score, mask);
 }
 
 CompiledKernel compile_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target,
                                  const CompileOptions& compile_options) {
   const attention::ForwardKernel kernel = attention::requested_kernel(score, mask, options, target);
-  CompiledKernel compiled = compile(attention::trace_aligned(kernel), target, compile_options);
+  CompiledKernel compiled = compile(attention::trace_aligned(kernel, score, mask), target, compile_options);
   compiled.explanation.insert(compiled.explanation.begin(), "[flex_attention] " + kernel.describe());
   return compiled;
 }

@@ -82,9 +82,9 @@ std::uint64_t ForwardKernel::hash() const {
 std::string ForwardKernel::describe() const {
   const Trend trend = score ? trend_along_keys(*score) : Trend::same;
   const std::vector<bool>& by_distance = reads_of(score).by_distance;
-  const bool windows = std::find(by_distance.begin(), by_distance.end(), true) != by_distance.end();
+  const bool by_distances = std::find(by_distance.begin(), by_distance.end(), true) != by_distance.end();
   const char* reads = shape.weight == ModWeight::matrix ? ", the score mod reads tiles of a matrix" : shape.weight == ModWeight::reads ? ", the score mod reads memory for each score" :
-                      windows ? ", the score mod reads a window of a table" : "";
+                      by_distances ? ", the score mod reads a table by distance" : "";
   return to_string(config) + reads + (trend == Trend::rises ? ", the last keys first" : trend == Trend::one_way ? ", the keys with the largest scores first" : "");
 }
 

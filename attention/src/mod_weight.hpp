@@ -4,6 +4,7 @@
 
 #include <flextile/attention/attention_config.hpp>
 #include <flextile/ir/function.hpp>
+#include <flextile/ir/mod.hpp>
 
 namespace flextile::attention {
 
@@ -14,6 +15,9 @@ struct ModReads {
 
 /// Null: no mod, which is light. Each thread surveys an interned fragment once.
 const ModReads& reads_of(const ir::Function* score_mod);
-inline ModWeight weight_of(const ir::Function* score_mod) { return reads_of(score_mod).weight; }
+/// Where a table that is read by distance has rows of other than whole 16 bytes, none of its windows can be fetched.
+ModWeight weight_of(const ir::Mod* score_mod);
+/// What a kernel knows of the tensor: `aligned`, with unit stride (docs/architecture.md, "Parameters of a kernel").
+bool is_in_chunks(const ir::TensorHandle& tensor);
 
 }  // namespace flextile::attention

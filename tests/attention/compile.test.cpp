@@ -127,8 +127,14 @@ TEST_CASE("explain() says why products are waited for, and what the schedule fol
   auto explained = [](int dim, auto... mods) { return compile_flex_attention(mods..., {.dim = dim}, Target::sm_90a(), {.binary = false}).explain(); };
   CHECK(explained(64, masks::causal).find("[for] each product is waited for: two at once are more than a thread's registers hold, of which each program") != std::string::npos);
   CHECK(explained(128, masks::causal).find("each product is waited for") == std::string::npos);
-  CHECK(explained(128, distances, masks::causal).find("the score mod reads a window of a table") != std::string::npos);
+  CHECK(explained(128, distances, masks::causal).find("the score mod reads a table by distance") != std::string::npos);
+  CHECK(explained(128, distances, masks::causal).find("[gather]") == std::string::npos);
   const auto clipped = [table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, min(q - kv + 511, 1000)); };
   CHECK(explained(128, clipped, masks::causal).find("the score mod reads memory for each score") != std::string::npos);
+  CHECK(explained(128, clipped, masks::causal).find("[gather] \"score_1\" element by element: its last index is no distance of row and column") != std::string::npos);
+  const Tensor<f32> odd = zeros<f32>(Device::host(), {8, 1023});
+  const auto unaligned = [odd](auto score, auto, auto h, auto q, auto kv) { return score + odd(h, q - kv + 511); };
+  CHECK(explained(128, unaligned, masks::causal).find("[gather] \"score_1\" element by element: the table's rows are not known to begin at multiples of 16 bytes") != std::string::npos);
+  CHECK(explained(256, distances).find("[gather] \"score_1\" element by element: shared memory has no room for windows of the table") != std::string::npos);
   CHECK(explained(128, scores::alibi(8), masks::causal).find(", the last keys first") != std::string::npos);
 }

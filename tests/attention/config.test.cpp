@@ -56,6 +56,8 @@ TEST_CASE("the tiles of a mask that suit a head dim best") {
   CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_90a(), 8192) == MaskBlock{192, 80});
   CHECK(choose_config({ElementType::bf16, 128, 128, 0, 0}, Target::sm_90a(), 0, 0, 0, 1024).block_m == 128);
   CHECK(choose_config({ElementType::bf16, 128, 128, 0, 0}, Target::sm_90a(), 0, 0, 0, 2048).block_m == 192);
+  CHECK(choose_config({ElementType::bf16, 80, 80, 0, 0}, Target::sm_90a()).block_n == 112);
+  CHECK(choose_config({ElementType::bf16, 96, 96, 0, 0}, Target::sm_90a()).block_n == 96);
   // They are computed whole: no padding, no parts.
   for (const int dim : {64, 80, 96, 128, 192}) {
     const MaskBlock block = best_mask_block(ElementType::bf16, dim, Target::sm_90a());

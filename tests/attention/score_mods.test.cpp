@@ -13,7 +13,10 @@ namespace {
 template <class Mod> attention::Trend trend(const Mod& mod) { return attention::trend_along_keys(*erase_score(mod).fragment); }
 template <class Mod> bool rises(const Mod& mod) { return trend(mod) == attention::Trend::rises; }
 template <class Mod> bool depends(const Mod& mod) { return trend(mod) == attention::Trend::one_way; }
-template <class Mod> ModWeight weight(const Mod& mod) { return attention::weight_of(erase_score(mod).fragment); }
+template <class Mod> ModWeight weight(const Mod& mod) {
+  const ir::Mod erased = erase_score(mod);
+  return attention::weight_of(&erased);
+}
 
 }  // namespace
 
@@ -72,6 +75,10 @@ TEST_CASE("what a score mod reads decides its schedule") {
   CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table(h, max(q - kv, 0)); }) == ModWeight::reads);
   CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table(h, 2 * q - kv); }) == ModWeight::reads);
   CHECK(weight([table](auto s, auto, auto, auto q, auto kv) { return s + table(q, q - kv); }) == ModWeight::reads);               // another row of it for each query
+  const Tensor<f32> odd = zeros<f32>(Device::host(), {8, 101}), line = zeros<f32>(Device::host(), {101}), part = line.slice(0, 1, 101);
+  CHECK(weight([odd](auto s, auto, auto h, auto q, auto kv) { return s + odd(h, q - kv + 50); }) == ModWeight::reads);            // rows that begin anywhere
+  CHECK(weight([line](auto s, auto, auto, auto q, auto kv) { return s + line[q - kv + 50]; }) == ModWeight::light);
+  CHECK(weight([part](auto s, auto, auto, auto q, auto kv) { return s + part[q - kv + 50]; }) == ModWeight::reads);
   CHECK(weight([doubles](auto s, auto, auto, auto q, auto kv) { return s + doubles[q - kv]; }) == ModWeight::reads);
 }
 

@@ -4,7 +4,7 @@ namespace tool {
 
 using flextile::CompiledKernel;
 
-static const std::vector<std::string> kinds = {"tile", "llvm", "ptx", "resources", "explain", "passes"};
+static const std::vector<std::string> kinds = {"tile", "llvm", "ptx", "resources", "explain", "passes", "tile_after:PASS"};
 
 std::vector<Option> emit_options() {
   return {

@@ -102,7 +102,10 @@ class BulkLoads : ResidentPrograms {
       for (const Copied& copied : rings_) stage += bytes(copied);
       fit = (free_bytes_ - single) / stage;
       if ((fit >= 2 && single_.size() + rings_.size() <= most_tensor_maps) || rings_.size() == of_dots) break;
-      if (rings_.back().gather) remove(rings_.back().load);
+      if (rings_.back().gather) {
+        remove(rings_.back().load);
+        read_by_threads(rings_.back().gather, "shared memory has no room for windows of the table");
+      }
       rings_.pop_back();   // threads read it from memory themselves
     }
     stages_ = std::min(stages_, fit);
@@ -171,15 +174,15 @@ class BulkLoads : ResidentPrograms {
     const bool loop_writes = writes(body);
     const Order operations = f_.block(body).operations;
     for (OperationId id : operations) {
-      if (f_.operation(id).opcode != Opcode::gather || block_of(id) != body) continue;
       const Operation gather = f_.operation(id);
+      if (gather.opcode != Opcode::gather || f_.type(gather.results[0]).rank != 2) continue;
       const Type tile = f_.type(gather.results[0]);
       const std::vector<TileIndex> indices = gathered_indices(f_, gather);
+      if (const std::string obstacle = obstacle_to_window(gather, indices); !obstacle.empty()) {
+        read_by_threads(id, obstacle);
+        continue;
+      }
       const std::int64_t direction = direction_of(indices);
-      const ir::Parameter* table = parameter_of(gather.operands[0]);
-      const int width = bit_width(tile.element);
-      if (direction == 0 || !table || !table->aligned || !table->unit_stride || !table->read_only || table->type.rank > 5 || (width != 16 && width != 32)) continue;
-      if (!read_by_elements(gather.results[0], body)) continue;
       Order order;
       const ir::Location of_loop = std::exchange(location_, gather.location);
       std::vector<Value> operands{gather.operands[0]};
@@ -197,10 +200,29 @@ class BulkLoads : ResidentPrograms {
       insert_before(id, body, order);
       Copied ring{.load = f_.definition(window).operation, .gather = id, .diagonals = direction, .first = before};
       const bool known = std::all_of(operands.begin() + 1, operands.end(), [&](Value offset) { return collect_slice(offset, body, loop_writes, ring.slice); });
-      if (known) rings_.push_back(std::move(ring));
-      else remove(ring.load);
+      if (known) {
+        rings_.push_back(std::move(ring));
+      } else {
+        remove(ring.load);
+        read_by_threads(id, "where its window begins depends on what the loop computed before");
+      }
     }
   }
+
+  /// Empty where a window of the table can be fetched; else why not.
+  std::string obstacle_to_window(const Operation& gather, const std::vector<TileIndex>& indices) const {
+    const ir::Parameter* table = parameter_of(gather.operands[0]);
+    const Type& tile = f_.type(gather.results[0]);
+    if (direction_of(indices) == 0) return "its last index is no distance of row and column, q - kv + c or kv - q + c, or another index is not the same for a tile";
+    if (!table || !table->read_only) return "the kernel may write the table";
+    if (!table->aligned || !table->unit_stride) return "the table's rows are not known to begin at multiples of 16 bytes";
+    if (bit_width(tile.element) != 16 && bit_width(tile.element) != 32) return "its elements have neither 16 nor 32 bits";
+    if (table->type.rank > 5) return "the table has more than 5 axes";
+    if (!read_by_elements(gather.results[0], block_of(f_.definition(gather.results[0]).operation))) return "others than element-wise operations of the loop's body read it";
+    return "";
+  }
+
+  void read_by_threads(OperationId gather, const std::string& reason) { f_.operation(gather).attributes.set(AttributeName::schedule, "element by element: " + reason); }
 
   /// Element-wise operations of the block alone take the value.
   bool read_by_elements(Value value, BlockId block) const {

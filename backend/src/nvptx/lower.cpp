@@ -197,6 +197,11 @@ std::vector<std::string> explain(const ir::Function& function) {
       } else if (operation.opcode == Opcode::for_ && !operation.attributes.string(ir::AttributeName::schedule).empty()) {
         say(operation.location, "[for] " + std::string(operation.attributes.string(ir::AttributeName::schedule)));
       }
+      if (operation.opcode == Opcode::gather && !operation.attributes.string(ir::AttributeName::schedule).empty()) {
+        const ir::Definition& table = function.definition(operation.operands[0]);
+        const std::string name = table.operation || table.block != function.body() ? "" : " \"" + function.parameters[table.position].name + "\"";
+        say(operation.location, "[gather]" + name + " " + std::string(operation.attributes.string(ir::AttributeName::schedule)));
+      }
       if ((operation.opcode == Opcode::view_store || operation.opcode == Opcode::bulk_store) && !operation.attributes.string(ir::AttributeName::schedule).empty()) {
         say(operation.location, "[store] " + std::string(operation.attributes.string(ir::AttributeName::schedule)));
       }
