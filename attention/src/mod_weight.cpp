@@ -38,13 +38,14 @@ class Weigher {
       const bool by_row = !operation.blocks.empty() || any(rows_), by_column = !operation.blocks.empty() || any(columns_);
       for (Value result : operation.results) rows_[result.index] = by_row, columns_[result.index] = by_column;
       if (!ir::has(operation.opcode, ir::reads) || !by_row || !by_column) continue;
-      if (is_window(operation)) result_.by_distance[mod_.definition(operation.operands[0]).position] = true;
+      if (is_window(operation)) ++result_.windows, result_.by_distance[mod_.definition(operation.operands[0]).position] = true;
       else result_.weight = std::max(result_.weight, is_tile(operation) ? ModWeight::matrix : ModWeight::reads);
     }
   }
 
   /// table(..., q - kv + c) or table(..., kv - q + c), in which other indices are the same for a tile.
   bool is_window(const ir::Operation& read) const {
+    if (mod_.operation(mod_.block(mod_.body()).operations.back()).operands[0] == read.results[0]) return false;   // the mod's result, of which a branch takes care
     if (read.opcode != Opcode::gather || read.attributes.integer(ir::AttributeName::has_mask) != 0 || mod_.definition(read.operands[0]).operation) return false;
     const int width = bit_width(mod_.type(read.operands[0]).element);
     if (width != 16 && width != 32) return false;
@@ -98,6 +99,8 @@ class Weigher {
 
 bool is_in_chunks(const ir::TensorHandle& tensor) {
   constexpr std::int64_t chunk = 16, most = std::int64_t{1} << 40;
+  constexpr std::uint32_t most_axes = 5;   // of the copy engine
+  if (tensor.rank > most_axes) return false;
   const std::int64_t bytes = byte_size(tensor.element);
   if (reinterpret_cast<std::uintptr_t>(tensor.data) % chunk != 0) return false;
   for (std::uint32_t axis = 0; axis < tensor.rank; ++axis) {
@@ -112,6 +115,7 @@ bool is_in_chunks(const ir::TensorHandle& tensor) {
 ModWeight weight_of(const ir::Mod* score_mod) {
   if (!score_mod || !score_mod->fragment) return ModWeight::light;
   const ModReads& reads = reads_of(score_mod->fragment);
+  if (reads.windows > 1) return ModWeight::reads;
   for (std::size_t i = 0; i < score_mod->tensors.size(); ++i)
     if (reads.by_distance[score_indices + i] && !is_in_chunks(score_mod->tensors[i])) return ModWeight::reads;
   return reads.weight;

@@ -11,13 +11,15 @@ namespace flextile::attention {
 struct ModReads {
   ModWeight weight = ModWeight::light;
   std::vector<bool> by_distance{};   // of each parameter of the mod: a table that is read at q - kv or kv - q and what a tile has in common
+  int windows = 0;                   // such reads
 };
 
 /// Null: no mod, which is light. Each thread surveys an interned fragment once.
 const ModReads& reads_of(const ir::Function* score_mod);
-/// Where a table that is read by distance has rows of other than whole 16 bytes, none of its windows can be fetched.
+/// A table that is read by distance, of whose windows the copy engine can fetch none, costs reads of its own: rows of other than whole
+/// 16 bytes, more than 5 axes. So do two windows: their values take as many registers.
 ModWeight weight_of(const ir::Mod* score_mod);
-/// What a kernel knows of the tensor: `aligned`, with unit stride (docs/architecture.md, "Parameters of a kernel").
+/// What the copy engine can fetch: a tensor that a kernel knows to be aligned, with unit stride (docs/architecture.md, "Parameters of a kernel").
 bool is_in_chunks(const ir::TensorHandle& tensor);
 
 }  // namespace flextile::attention

@@ -245,6 +245,15 @@ TEST_CASE("PTX of attention: of a bias of every distance a window is fetched wit
   check_ptx<bf16>({1, 1, 2, 1, 150, 200, 64, 64}, back, masks::causal, {.q_block = 128, .kv_block = 128}, Target::sm_90a());
   check_ptx<bf16>({2, 1, 2, 1, 200, 300, 128, 128}, forth, masks::sliding_window(150), {.q_block = 192, .kv_block = 80}, Target::sm_90a());
   check_ptx<f16>({1, 1, 2, 2, 70, 140, 64, 64}, both, masks::prefix_lm(90), {.q_block = 128, .kv_block = 128}, Target::sm_90a());
+  const Tensor<i32> integers = [] {
+    std::vector<i32> values;
+    for (int i = 0; i < 512; ++i) values.push_back(i * 37 % 11 - 5);
+    return from_host<i32>(Device::host(), values, {512});
+  }();
+  const auto whole = [integers](auto score, auto, auto, auto q, auto kv) { return score + cast<f32>(integers[(q + 1200000000) - (kv - 1200000000) - 2147483647 - 252516353 + 200]); };
+  check_ptx<bf16>({1, 1, 2, 1, 150, 200, 64, 64}, [integers](auto score, auto, auto, auto q, auto kv) { return score + cast<f32>(integers[q - kv + 200]); }, masks::causal, {.q_block = 128, .kv_block = 128}, Target::sm_90a());
+  const ir::Mod wrapped = erase_score(whole);
+  CHECK_NOTHROW(compile_attention(&wrapped, nullptr, {.dim = 128}, Target::sm_90a(), {.binary = false}));   // constants that wrap
   for (const auto& [mod, windows] : {std::pair{erase_score(back), 1}, {erase_score(forth), 1}, {erase_score(both), 2}}) {
     const CompiledKernel kernel = compile_attention(&mod, nullptr, {.dim = 128}, Target::sm_90a(), {.binary = false});
     CHECK(std::count_if(kernel.tensor_maps.begin(), kernel.tensor_maps.end(), [](const TensorMap& map) { return map.swizzle == 0; }) == windows);

@@ -79,6 +79,11 @@ TEST_CASE("what a score mod reads decides its schedule") {
   CHECK(weight([odd](auto s, auto, auto h, auto q, auto kv) { return s + odd(h, q - kv + 50); }) == ModWeight::reads);            // rows that begin anywhere
   CHECK(weight([line](auto s, auto, auto, auto q, auto kv) { return s + line[q - kv + 50]; }) == ModWeight::light);
   CHECK(weight([part](auto s, auto, auto, auto q, auto kv) { return s + part[q - kv + 50]; }) == ModWeight::reads);
+  const Tensor<f32> axes = zeros<f32>(Device::host(), {1, 1, 1, 1, 8, 100});
+  CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table(h, q - kv) + table(h, kv - q); }) == ModWeight::reads);   // of two, the values take registers too
+  CHECK(weight([table](auto, auto, auto h, auto q, auto kv) { return table(h, q - kv); }) == ModWeight::reads);
+  CHECK(weight([axes](auto s, auto, auto h, auto q, auto kv) { return s + axes(0, 0, 0, 0, h, q - kv); }) == ModWeight::reads);
+  CHECK(weight([table](auto s, auto, auto h, auto q, auto kv) { return s + table.transpose(0, 1)(q - kv, h); }) == ModWeight::reads);
   CHECK(weight([doubles](auto s, auto, auto, auto q, auto kv) { return s + doubles[q - kv]; }) == ModWeight::reads);
 }
 

@@ -298,6 +298,8 @@ std::string explain_bound(const ir::Function& scheduled, const Target& target) {
                      (bound.products.empty() ? "" : " (" + bound.products + ")") + " takes at least ";
   for (std::size_t i = 0; i < units.size() && units[i].clocks >= 1; ++i)
     text += (i == 0 ? "" : ", ") + std::to_string(std::llround(std::min(units[i].clocks, 1e18))) + (i == 0 ? " clocks of " : " of ") + units[i].name;
+  const long long share = std::llround(100 * c.matrix / units[0].clocks);   // what schedules with different iterations have in common
+  if (c.matrix >= 1 && share < 100) text += "; matrix units work at most " + std::to_string(share) + " % of them";
   const bool placed = bound.location.line > 0 && bound.location.file < scheduled.files.size();
   return (placed ? scheduled.files[bound.location.file] + ":" + std::to_string(bound.location.line) + ": " : "") + text;
 }

@@ -29,7 +29,7 @@ class SynchronisationSurvey {
   /// The mbarriers behind a ring's stages.
   Access barriers_of(ir::Value buffer, ir::OperationId by) const;
   bool is_ring(ir::Value buffer) const { return ring_of_[buffer.index] >= 0; }
-  bool is_of_scalars(ir::Value buffer) const { return f_.type(buffer).element == ElementType::i32; }
+  bool is_of_scalars(ir::Value buffer) const { return f_.defining(buffer)->attributes.integer(ir::AttributeName::readers) != 0; }
   /// Who releases a stage.
   enum class Readers { consumers, both_roles, one_producer, unknown };
   Readers readers_of(ir::Value buffer) const;

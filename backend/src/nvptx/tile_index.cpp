@@ -17,7 +17,7 @@ TileIndex sum(TileIndex a, const TileIndex& b, int sign) {
   const auto& subtracted = sign > 0 ? b.subtracted : b.added;
   a.added.insert(a.added.end(), added.begin(), added.end());
   a.subtracted.insert(a.subtracted.end(), subtracted.begin(), subtracted.end());
-  a.constant += sign * b.constant;
+  a.constant = static_cast<std::int32_t>(static_cast<std::uint32_t>(a.constant + sign * b.constant));
   for (std::size_t axis = 0; axis < a.steps.size(); ++axis) a.steps[axis] += sign * b.steps[axis];
   return a;
 }
