@@ -29,11 +29,17 @@ constexpr Entry mask_entries[] = {
     {"neighbourhood", 64, [](int n) { return erase_mask(masks::neighbourhood(n, n, 7, 7)); }},
 };
 
+ir::Mod distance_mod(int length) {
+  static const Tensor<bf16> table = zeros<bf16>(Device::host(), {1, 64});
+  return erase_score(scores::distance_bias(table, length));
+}
+
 constexpr Entry score_entries[] = {
     {"alibi", 16, [](int n) { return erase_score(scores::alibi(n)); }},
     {"softcap", 20, [](int n) { return erase_score(scores::softcap(static_cast<float>(n))); }},
     {"relative", 0, [](int) { return erase_score(scores::relative); }},
     {"head_bias", 0, [](int) { return erase_score(scores::head_bias); }},
+    {"distance_bias", 1024, distance_mod},
 };
 
 std::string shown(const Entry& entry) { return entry.name + (entry.number ? ":" + std::to_string(entry.number) : std::string()); }

@@ -233,9 +233,9 @@ ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const At
 CompiledKernel compile_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target,
                                  const CompileOptions& compile_options) {
   const attention::ForwardKernel kernel = attention::requested_kernel(score, mask, options, target);
-  CompiledKernel compiled = compile(attention::trace_aligned(kernel, score, mask), target, compile_options);
-  compiled.explanation.insert(compiled.explanation.begin(), "[flex_attention] " + kernel.describe());
-  return compiled;
+  CompileOptions noted = compile_options;
+  noted.note = kernel.describe();
+  return compile(attention::trace_aligned(kernel, score, mask), target, noted);
 }
 
 }  // namespace flextile

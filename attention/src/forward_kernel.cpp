@@ -85,7 +85,7 @@ std::string ForwardKernel::describe() const {
   const bool by_distances = std::find(by_distance.begin(), by_distance.end(), true) != by_distance.end();
   const char* reads = shape.weight == ModWeight::matrix ? ", the score mod reads tiles of a matrix" : shape.weight == ModWeight::reads ? ", the score mod reads memory for each score" :
                       by_distances ? ", the score mod reads a table by distance" : "";
-  return to_string(config) + reads + (trend == Trend::rises ? ", the last keys first" : trend == Trend::one_way ? ", the keys with the largest scores first" : "");
+  return "[flex_attention] " + to_string(config) + reads + (trend == Trend::rises ? ", the last keys first" : trend == Trend::one_way ? ", the keys with the largest scores first" : "");
 }
 
 std::vector<ir::Parameter> ForwardKernel::signature() const {

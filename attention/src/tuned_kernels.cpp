@@ -27,7 +27,7 @@ SizeClass size_class(const AttentionProblem& p) { return {power_above(p.q_len), 
 const KernelFamily& family_of(const ForwardKernel& kernel) {
   static auto& families = *new KernelFamilies<ForwardKernel>;      // lives as long as the process: kernels may run until its end
   return families.get(kernel, [&] {
-    return KernelFamily("flex_attention", kernel.signature(), [kernel](const std::vector<ir::Parameter>& facts) { return kernel.trace(facts); });
+    return KernelFamily("flex_attention", kernel.signature(), [kernel](const std::vector<ir::Parameter>& facts) { return kernel.trace(facts); }, {.note = kernel.describe()});
   });
 }
 

@@ -198,6 +198,7 @@ CompiledKernel compile(const ir::Function& function, const Target& target, const
   kernel.parameters = function.parameters;
   kernel.tile_ir_text = ir::print(function);
   backend::lower(scheduled, options, stages, kernel);
+  if (!options.note.empty()) kernel.explanation.insert(kernel.explanation.begin(), options.note);
   stages.write("kernel.ll", kernel.llvm_ir_text);
   if (target.is_gpu()) {
     stages.write("kernel.ptx", kernel.ptx_text);

@@ -156,6 +156,8 @@ TEST_CASE("a captured bias of every distance, whatever its type, its direction, 
       check_both<f16>(device, {1, 1, 3, 1, 140, 150, dim, dim}, shared, anywhere(masks::causal), {.q_block = 192, .kv_block = 80});
     }
     check_both<f32>(device, {1, 1, 3, 1, 140, 150, 32, 32}, down, anywhere(masks::causal));
+    const auto ready = [](const Device& where) { return scores::distance_bias(random_normal<f32>(Device::host(), {3, 304}, 6).to(where), 151); };
+    check_both<bf16>(device, {1, 1, 3, 1, 140, 150, 64, 64}, ready, anywhere(masks::causal));
   });
 }
 

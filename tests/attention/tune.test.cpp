@@ -211,6 +211,8 @@ TEST_CASE("the kernel that a call would launch can be looked at, the tuned one t
   const auto capped = scores::softcap(7);
   const Call call(in, capped);
   const std::string before = select_flex_attention(in.q, in.k, in.v, capped).compiled().tile_ir();
+  CHECK(select_flex_attention(in.q, in.k, in.v, capped).compiled().explain().starts_with("[flex_attention] block "));
+  CHECK(select_flex_attention(in.q, in.k, in.v, capped, {.block_n = 16}).compiled().explain().starts_with("[flex_attention] block "));
   CHECK(before.find("tanh") != std::string::npos);
   attention::keep_tuned(call.tuning(), Device::host(), call.tuning().configs[3]);
   const std::int64_t loaded = kernels_loaded();

@@ -15,6 +15,7 @@ struct CompileOptions {
   bool bounds_checked = false;      // host: a load or store outside its tensor throws, naming tensor, index and line
   bool keep_stages = false;         // CompiledKernel::stages holds the IR after every pass
   bool binary = true;               // nvptx: assemble to a cubin when nvJitLink is found; host: make the object
+  std::string note{};              // the first line of explain(): what the caller chose; does not change the code
   std::string dump_folder{};        // also write every stage to files there (FLEXTILE_DUMP)
   std::string replace_folder{};      // read <kernel>.<pass>.tile from there instead of a pass's result (FLEXTILE_REPLACE)
 };
