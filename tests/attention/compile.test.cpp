@@ -132,6 +132,8 @@ TEST_CASE("explain() says why products are waited for, and what the schedule fol
   const auto clipped = [table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, min(q - kv + 511, 1000)); };
   CHECK(explained(128, clipped, masks::causal).find("the score mod reads memory for each score") != std::string::npos);
   CHECK(explained(128, clipped, masks::causal).find("[gather] \"score_1\" element by element: its last index is no distance of row and column") != std::string::npos);
+  const Tensor<f32> columns = zeros<f32>(Device::host(), {512});
+  CHECK(explained(128, [columns](auto score, auto, auto, auto, auto kv) { return score + columns[kv]; }, masks::causal).find("[gather]") == std::string::npos);   // once a column
   const Tensor<f32> odd = zeros<f32>(Device::host(), {8, 1023});
   const auto unaligned = [odd](auto score, auto, auto h, auto q, auto kv) { return score + odd(h, q - kv + 511); };
   CHECK(explained(128, unaligned, masks::causal).find("[gather] \"score_1\" element by element: the table's rows are not known to begin at multiples of 16 bytes") != std::string::npos);

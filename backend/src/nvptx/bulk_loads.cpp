@@ -104,7 +104,7 @@ class BulkLoads : ResidentPrograms {
       if ((fit >= 2 && single_.size() + rings_.size() <= most_tensor_maps) || rings_.size() == of_dots) break;
       if (rings_.back().gather) {
         remove(rings_.back().load);
-        read_by_threads(rings_.back().gather, "shared memory has no room for windows of the table");
+        read_by_threads(rings_.back().gather, fit < 2 ? "shared memory has no room for windows of the table" : "a launch has no room for more tensor maps");
       }
       rings_.pop_back();   // threads read it from memory themselves
     }
@@ -175,8 +175,9 @@ class BulkLoads : ResidentPrograms {
     const Order operations = f_.block(body).operations;
     for (OperationId id : operations) {
       const Operation gather = f_.operation(id);
-      if (gather.opcode != Opcode::gather || f_.type(gather.results[0]).rank != 2) continue;
+      if (gather.opcode != Opcode::gather) continue;
       const Type tile = f_.type(gather.results[0]);
+      if (tile.rank != 2 || tile.extents[0] == 1 || tile.extents[1] == 1) continue;   // once a row, once a column
       const std::vector<TileIndex> indices = gathered_indices(f_, gather);
       if (const std::string obstacle = obstacle_to_window(gather, indices); !obstacle.empty()) {
         read_by_threads(id, obstacle);

@@ -25,7 +25,7 @@ struct AttentionCompileOptions {
   int stages = 0;
 };
 
-/// Null: no score mod, no mask. Arguments are assumed to be aligned, with unit stride along the head dim.
+/// Null: no score mod, no mask. Query, key, value and output are assumed to be aligned, with unit stride along the head dim; captured tensors are as they are.
 ir::Function trace_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target);
 CompiledKernel compile_attention(const ir::Mod* score, const ir::Mod* mask, const AttentionCompileOptions& options, const Target& target,
                                  const CompileOptions& compile_options = {});
