@@ -1,4 +1,4 @@
-// The same call gives the same bits, whatever warps and copies did first: random lengths, head dims and masks. FLEXTILE_TEST_CALLS=N
+// The same call gives the same bits, whatever warps and copies did first: random lengths, head dims, masks and tables of distances. FLEXTILE_TEST_CALLS=N
 // makes N different calls on each device, of five runs each.
 #include <cstdlib>
 #include <cstring>
@@ -34,7 +34,14 @@ TEST_CASE("a repeated call gives the same bits, without NaN") {
       if (kind == 3) mask = create_block_mask(causal, {.q_len = q_len, .kv_len = kv_len, .q_block = 192, .kv_block = 64, .device = device});
       const MaskBlock best = best_mask_block(ElementType::bf16, dim, device.target(), call % 2 ? 2048 : 0);
       if (kind == 4) mask = create_block_mask(causal, {.q_len = q_len, .kv_len = kv_len, .q_block = best.q, .kv_block = best.kv, .device = device});
-      const auto run = [&] { return (kind == 0 ? flex_attention(q, k, v) : flex_attention(q, k, v, mask)).out.to_host(); };
+      // Half of the calls have no score mod, the others a table of distances, in rows that can be fetched and in rows that cannot.
+      const int biased = below(4);
+      const Tensor<bf16> table = random_normal<bf16>(device, {heads, (q_len + kv_len + 7) / 8 * 8 + biased % 2}, random());
+      const auto by_distance = [table, kv_len](auto score, auto, auto h, auto a, auto b) { return score + table(h, a - b + kv_len); };
+      const auto run = [&] {
+        if (biased > 1) return (kind == 0 ? flex_attention(q, k, v, by_distance) : flex_attention(q, k, v, by_distance, mask)).out.to_host();
+        return (kind == 0 ? flex_attention(q, k, v) : flex_attention(q, k, v, mask)).out.to_host();
+      };
       const std::vector<bf16> first = run();
       bool numbers = true;
       for (const bf16 x : first) numbers = numbers && static_cast<float>(x) == static_cast<float>(x);
