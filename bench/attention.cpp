@@ -128,7 +128,7 @@ void sparse_attention(Run& run) {
     scored_row(run, scored("alibi+causal"), in, scores::alibi(heads_here), mask);
     scored_row(run, scored("softcap+causal"), in, scores::softcap(20), mask);
     scored_row(run, scored("rel+causal"), in, scores::relative, mask);
-    scored_row(run, scored("bias_gather+causal"), in, [bias, short_length](auto score, auto, auto h, auto q, auto kv) { return score + bias(h, q - kv + short_length); }, mask);
+    scored_row(run, scored("bias_gather+causal"), in, scores::distance_bias(bias, short_length), mask);
     full_row(run, scored("alibi_full"), in, scores::alibi(heads_here));
     full_row(run, scored("softcap_full"), in, scores::softcap(20));
     tiles_row(run, scored("prefix2048"), in, mask_of(run, masks::prefix_lm(2048), short_length), 0);

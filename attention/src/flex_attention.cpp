@@ -218,7 +218,10 @@ ir::Function trace_aligned(const ForwardKernel& kernel, const ir::Mod* score, co
   for (const auto& [mod, indices] : {std::pair{mask, mask_indices}, {score, score_indices}}) {
     if (!mod || !mod->fragment) continue;
     place -= mod->fragment->parameters.size() - indices;
-    for (std::size_t i = 0; i < mod->tensors.size(); ++i) facts[place + i].aligned = is_in_chunks(mod->tensors[i]);
+    for (std::size_t i = 0; i < mod->tensors.size(); ++i) {
+      facts[place + i].aligned = is_aligned(mod->tensors[i]);
+      facts[place + i].unit_stride = has_unit_stride(mod->tensors[i]);
+    }
   }
   return kernel.trace(facts);
 }

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include <flextile/runtime/argument.hpp>
+
 #include "mod_arguments.hpp"
 
 namespace flextile::attention {
@@ -97,27 +99,16 @@ class Weigher {
 
 }  // namespace
 
-bool is_in_chunks(const ir::TensorHandle& tensor) {
-  constexpr std::int64_t chunk = 16, most = std::int64_t{1} << 40;
-  constexpr std::uint32_t most_axes = 5;   // of the copy engine
-  if (tensor.rank > most_axes) return false;
-  const std::int64_t bytes = byte_size(tensor.element);
-  if (reinterpret_cast<std::uintptr_t>(tensor.data) % chunk != 0) return false;
-  for (std::uint32_t axis = 0; axis < tensor.rank; ++axis) {
-    const std::int64_t stride = tensor.strides[axis] * bytes;
-    const bool is_last = axis + 1 == tensor.rank;
-    if (tensor.sizes[axis] > 1 && (is_last ? tensor.strides[axis] != 1 : stride <= 0 || stride >= most || stride % chunk != 0)) return false;
-    if (is_last && tensor.rank > 1 && tensor.sizes[axis] * bytes % chunk != 0) return false;
-  }
-  return true;
-}
-
 ModWeight weight_of(const ir::Mod* score_mod) {
   if (!score_mod || !score_mod->fragment) return ModWeight::light;
   const ModReads& reads = reads_of(score_mod->fragment);
   if (reads.windows > 1) return ModWeight::reads;
-  for (std::size_t i = 0; i < score_mod->tensors.size(); ++i)
-    if (reads.by_distance[score_indices + i] && !is_in_chunks(score_mod->tensors[i])) return ModWeight::reads;
+  constexpr std::uint32_t most_axes = 5;   // of the copy engine
+  for (std::size_t i = 0; i < score_mod->tensors.size(); ++i) {
+    const ir::TensorHandle& table = score_mod->tensors[i];
+    const bool is_fetched = table.rank <= most_axes && is_aligned(table) && has_unit_stride(table);
+    if (reads.by_distance[score_indices + i] && !is_fetched) return ModWeight::reads;
+  }
   return reads.weight;
 }
 

@@ -19,7 +19,5 @@ const ModReads& reads_of(const ir::Function* score_mod);
 /// A table that is read by distance, of whose windows the copy engine can fetch none, costs reads of its own: rows of other than whole
 /// 16 bytes, more than 5 axes. So do two windows: their values take as many registers.
 ModWeight weight_of(const ir::Mod* score_mod);
-/// What the copy engine can fetch: a tensor that a kernel knows to be aligned, with unit stride (docs/architecture.md, "Parameters of a kernel").
-bool is_in_chunks(const ir::TensorHandle& tensor);
 
 }  // namespace flextile::attention

@@ -171,7 +171,7 @@ void mods(const Device& device, const Options& options) {
   add("relative", scores::relative);
   add("softcap", scores::softcap(20));
   add("bias of every position", [bias](auto score, auto, auto, auto at, auto kv) { return score + bias(at, kv); });
-  add("bias of every distance", [distances, length](auto score, auto, auto h, auto at, auto kv) { return score + distances(h, at - kv + length); });
+  add("bias of every distance", scores::distance_bias(distances, length));
   compare(device, options, name, items, "plain");
 }
 

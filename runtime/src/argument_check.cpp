@@ -41,6 +41,8 @@ std::string parameter_text(const ir::Parameter& parameter) {
                       argument_text(argument) + " and must be " + parameter_text(parameter) + ": " + reason);
 }
 
+bool is_aligned_address(const void* address) { return (reinterpret_cast<std::uintptr_t>(address) & 15) == 0; }
+
 /// Whether the copy engine can step by so many elements, and by whole 16 bytes. Repetition by stride 0 is nothing that it promises.
 bool is_aligned_stride(std::int64_t stride, std::int64_t bytes) {
   constexpr std::int64_t limit = std::int64_t{1} << 40;
@@ -77,31 +79,22 @@ struct Packer {
       refuse(kernel, index, parameter, argument, "the stream is of " + std::string(device < 0 ? "host" : "cuda:" + std::to_string(device)) +
                                                      "; move the tensor with .to(device)");
     if (tensor->read_only && !parameter.read_only) refuse(kernel, index, parameter, argument, "the kernel writes it, and it is read-only");
-    bool aligned = (reinterpret_cast<std::uintptr_t>(tensor->data) & 15) == 0;
     push(tensor->data);
-    if (is_view) aligned = view(index, parameter, argument, *tensor) && aligned;
-    if (aligned) packed.facts |= AlignmentClass{1} << (2 * index);
+    if (is_view) view(index, parameter, argument, *tensor);
+    if (is_view ? is_aligned(*tensor) : is_aligned_address(tensor->data)) packed.facts |= AlignmentClass{1} << (2 * index);
   }
 
-  /// Sizes and strides; returns whether the strides are aligned.
-  bool view(std::size_t index, const ir::Parameter& parameter, const Argument& argument, const ir::TensorHandle& tensor) {
-    const int rank = tensor.rank, bytes = byte_size(tensor.element);
-    bool aligned = true, is_empty = false;
+  /// Sizes and strides.
+  void view(std::size_t index, const ir::Parameter& parameter, const Argument& argument, const ir::TensorHandle& tensor) {
+    const int rank = tensor.rank;
     for (int axis = 0; axis < rank; ++axis) {
       const std::int64_t size = tensor.sizes[static_cast<std::size_t>(axis)];
       if (size > std::numeric_limits<std::int32_t>::max())
         refuse(kernel, index, parameter, argument, "axis " + std::to_string(axis) + " has more than 2147483647 elements");
-      is_empty = is_empty || size == 0;
       push(static_cast<std::int32_t>(size));
     }
-    for (int axis = 0; axis < rank; ++axis) {
-      const std::int64_t stride = tensor.strides[static_cast<std::size_t>(axis)];
-      if (axis < rank - 1 && tensor.sizes[static_cast<std::size_t>(axis)] > 1) aligned = aligned && is_aligned_stride(stride, bytes);
-      push(stride);
-    }
-    const auto last = static_cast<std::size_t>(rank - 1);
-    if (rank == 0 || tensor.strides[last] == 1 || tensor.sizes[last] <= 1) packed.facts |= AlignmentClass{2} << (2 * index);
-    return (aligned || is_empty) && (rank < 2 || tensor.sizes[last] * bytes % 16 == 0);
+    for (int axis = 0; axis < rank; ++axis) push(tensor.strides[static_cast<std::size_t>(axis)]);
+    if (has_unit_stride(tensor)) packed.facts |= AlignmentClass{2} << (2 * index);
   }
 
   void number(std::size_t index, const ir::Parameter& parameter, const Argument& argument) {
@@ -192,3 +185,21 @@ void require_facts(std::string_view kernel, const std::vector<ir::Parameter>& pa
 }
 
 }  // namespace flextile::runtime
+
+namespace flextile {
+
+bool is_aligned(const ir::TensorHandle& tensor) {
+  const std::int64_t bytes = byte_size(tensor.element);
+  bool aligned = true, is_empty = false;
+  for (std::uint32_t axis = 0; axis < tensor.rank; ++axis) {
+    is_empty = is_empty || tensor.sizes[axis] == 0;
+    if (axis + 1 < tensor.rank && tensor.sizes[axis] > 1) aligned = aligned && runtime::is_aligned_stride(tensor.strides[axis], bytes);
+  }
+  return runtime::is_aligned_address(tensor.data) && (aligned || is_empty) && (tensor.rank < 2 || tensor.sizes[tensor.rank - 1] * bytes % 16 == 0);
+}
+
+bool has_unit_stride(const ir::TensorHandle& tensor) {
+  return tensor.rank == 0 || tensor.strides[tensor.rank - 1] == 1 || tensor.sizes[tensor.rank - 1] <= 1;
+}
+
+}  // namespace flextile

@@ -137,6 +137,11 @@ TEST_CASE("explain() says why products are waited for, and what the schedule fol
   const Tensor<f32> odd = zeros<f32>(Device::host(), {8, 1023});
   const auto unaligned = [odd](auto score, auto, auto h, auto q, auto kv) { return score + odd(h, q - kv + 511); };
   CHECK(explained(128, unaligned, masks::causal).find("[gather] \"score_1\" element by element: the table's rows are not known to begin at multiples of 16 bytes") != std::string::npos);
+  const Tensor<f32> turned = zeros<f32>(Device::host(), {1024, 8}).transpose(0, 1);
+  CHECK(explained(128, [turned](auto score, auto, auto h, auto q, auto kv) { return score + turned(h, q - kv + 511); }, masks::causal).find("[gather] \"score_1\" element by element: the table's rows are not") != std::string::npos);
+  CHECK(explained(128, distances).find("; matrix units work at most") == std::string::npos);       // they are what it is up against
+  CHECK(explained(64, distances).find("[bound] shared memory") != std::string::npos);
+  CHECK(explained(64, distances).find("; matrix units work at most 9") != std::string::npos);
   CHECK(explained(256, distances).find("[gather] \"score_1\" element by element: shared memory has no room for windows of the table") != std::string::npos);
   CHECK(explained(128, scores::alibi(8), masks::causal).find(", the last keys first") != std::string::npos);
 }

@@ -34,8 +34,9 @@ class Arguments {
 };
 
 /// Every program of the kernel that trace_attention gives, for a mask and a score mod, against the loops.
-template <class T, class Score, class Mask>
-void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask_mod, const AttentionCompileOptions& wish, const Target& target = Target::sm_80()) {
+/// `meant`: what the loops compute in place of the score mod.
+template <class T, class Score, class Mask, class Meant>
+void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask_mod, const AttentionCompileOptions& wish, const Target& target, const Meant& meant) {
   CAPTURE(describe(s));
   const AttentionInputs<T> in(Device::host(), s);
   const BlockMask mask = create_block_mask(mask_mod, {.batch = s.batch, .heads = s.heads, .q_len = s.q_len, .kv_len = s.kv_len, .q_block = wish.q_block,
@@ -62,15 +63,20 @@ void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask
   const auto programs = static_cast<std::int32_t>(mask.q_tiles() * config.row_parts * s.heads * s.batch);
   for (std::int32_t program = 0; program < programs; ++program)
     test::run_ptx(kernel, pointers.data(), {{program, 0, 0}, {programs, 1, 1}}, arguments.memory, program % 2 == 1);
-  check_attended(in, attended, scale, score_mod, mask_mod, target);
+  check_attended(in, attended, scale, meant, mask_mod, target);
   CHECK(kernel.resident == (target == Target::sm_90a()));
   for (const std::uint32_t workers : {1u, 2u, 3u}) {       // each takes over several programs
     if (!kernel.resident) break;
     CAPTURE(workers);
     attended.out.fill(0.0f), attended.lse.fill(0.0f);
     test::run_workers(kernel, pointers.data(), std::min<std::uint32_t>(workers, static_cast<std::uint32_t>(programs)), {programs, 1, 1}, arguments.memory);
-    check_attended(in, attended, scale, score_mod, mask_mod, target);
+    check_attended(in, attended, scale, meant, mask_mod, target);
   }
+}
+
+template <class T, class Score, class Mask>
+void check_ptx(const AttentionSizes& s, const Score& score_mod, const Mask& mask_mod, const AttentionCompileOptions& wish, const Target& target = Target::sm_80()) {
+  check_ptx<T>(s, score_mod, mask_mod, wish, target, score_mod);
 }
 
 std::vector<ir::Parameter> with_unit_stride(std::vector<ir::Parameter> signature, bool unit_stride) {
@@ -252,8 +258,19 @@ TEST_CASE("PTX of attention: of a bias of every distance a window is fetched wit
   }();
   const auto whole = [integers](auto score, auto, auto, auto q, auto kv) { return score + cast<f32>(integers[(q + 1200000000) - (kv - 1200000000) - 2147483647 - 252516353 + 200]); };
   check_ptx<bf16>({1, 1, 2, 1, 150, 200, 64, 64}, [integers](auto score, auto, auto, auto q, auto kv) { return score + cast<f32>(integers[q - kv + 200]); }, masks::causal, {.q_block = 128, .kv_block = 128}, Target::sm_90a());
-  const ir::Mod wrapped = erase_score(whole);
-  CHECK_NOTHROW(compile_attention(&wrapped, nullptr, {.dim = 128}, Target::sm_90a(), {.binary = false}));   // constants that wrap
+  const ir::Mod wrapped = erase_score(whole), plain = erase_score([integers](auto score, auto, auto, auto q, auto kv) { return score + cast<f32>(integers[q - kv + 200]); });
+  const CompileOptions text{.line_info = false, .binary = false};
+  CHECK(compile_attention(&wrapped, nullptr, {.dim = 128}, Target::sm_90a(), text).ptx() == compile_attention(&plain, nullptr, {.dim = 128}, Target::sm_90a(), text).ptx());   // constants that wrap
+  // Distances that the table does not have: below its first, beyond its last, and boxes that lie outside altogether.
+  for (const int shift : {-140, 0, 60, 500}) {
+    CAPTURE(shift);
+    const auto few = [bias, shift](auto score, auto, auto h, auto q, auto kv) { return score + bias(h, q - kv + shift); };
+    const auto meant = [bias, shift](auto score, auto, auto h, auto q, auto kv) {
+      const auto at = q - kv + shift;
+      return where(at >= 0 && at < 400, score + bias(h, max(0, min(at, 399))), score);
+    };
+    check_ptx<bf16>({1, 1, 2, 1, 150, 200, 64, 64}, few, masks::causal, {.q_block = 128, .kv_block = 128}, Target::sm_90a(), meant);
+  }
   for (const auto& [mod, windows] : {std::pair{erase_score(back), 1}, {erase_score(forth), 1}, {erase_score(both), 2}}) {
     const CompiledKernel kernel = compile_attention(&mod, nullptr, {.dim = 128}, Target::sm_90a(), {.binary = false});
     CHECK(std::count_if(kernel.tensor_maps.begin(), kernel.tensor_maps.end(), [](const TensorMap& map) { return map.swizzle == 0; }) == windows);

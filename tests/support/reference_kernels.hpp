@@ -81,9 +81,7 @@ inline ir::Function attention(const char* mask, int dim, int block, const Target
 }
 
 /// A bias by the distance of query and key: of a table [heads, distances], for lengths below 200.
-inline ir::Mod bias_by_distance(const Tensor<bf16>& table) {
-  return erase_score([table](auto score, auto, auto h, auto q, auto kv) { return score + table(h, q - kv + 200); });
-}
+inline ir::Mod bias_by_distance(const Tensor<bf16>& table) { return erase_score(scores::distance_bias(table, 200)); }
 
 /// Attention's forward kernel with such a bias and a causal mask.
 inline ir::Function attention_by_distance(int dim, int block, const Target& target) {

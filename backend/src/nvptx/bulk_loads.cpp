@@ -125,7 +125,7 @@ class BulkLoads : ResidentPrograms {
     // Rows that end within a panel are fetched with what follows them; that pays where they are whole rows of the tensor, as head dims of 80 are.
     const Operation* column = f_.defining(load.operands.back());
     const bool whole_rows = column && column->opcode == Opcode::constant && column->attributes.integer(AttributeName::value) == 0;
-    return type.extents[1] * byte_size(type.element) % (whole_rows ? 32 : panel_row) == 0 && type.extents[0] % 8 == 0 && type.extents[0] <= most_box_extent && f_.type(load.operands[0]).rank <= 5;
+    return type.extents[1] * byte_size(type.element) % (whole_rows ? 32 : panel_row) == 0 && type.extents[0] % 8 == 0 && type.extents[0] <= most_box_extent && f_.type(load.operands[0]).rank <= most_tensor_map_axes;
   }
 
   std::string plan_rings(BlockId body) {
@@ -218,7 +218,7 @@ class BulkLoads : ResidentPrograms {
     if (!table || !table->read_only) return "the kernel may write the table";
     if (!table->aligned || !table->unit_stride) return "the table's rows are not known to begin at multiples of 16 bytes";
     if (bit_width(tile.element) != 16 && bit_width(tile.element) != 32) return "its elements have neither 16 nor 32 bits";
-    if (table->type.rank > 5) return "the table has more than 5 axes";
+    if (table->type.rank > most_tensor_map_axes) return "the table has more than " + std::to_string(most_tensor_map_axes) + " axes";
     if (!read_by_elements(gather.results[0], block_of(f_.definition(gather.results[0]).operation))) return "others than element-wise operations of the loop's body read it";
     return "";
   }

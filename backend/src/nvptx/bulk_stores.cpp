@@ -40,8 +40,6 @@ using ir::OperationId;
 using ir::Type;
 using ir::Value;
 
-constexpr int most_box_rows = 256;     // of the copy engine
-constexpr int most_view_axes = 5;
 constexpr std::int64_t most_buffers = 2;
 constexpr int least_stages = 2;        // of a ring whose stage takes a tile: with one the next program's tile waits for this one's store
 constexpr std::int64_t alignment = 1024;
@@ -117,10 +115,10 @@ class BulkStores : TileCopies {
     const ir::Parameter* view = parameter_of(store.operands[0]);
     if (block != program_) return "the store stands in a loop or a branch";
     if (!view || !view->aligned || !view->unit_stride) return "the view is not known to be aligned in memory, in rows of neighbours";
-    if (view->type.rank > most_view_axes) return "the view has more than " + std::to_string(most_view_axes) + " axes";
+    if (view->type.rank > most_tensor_map_axes) return "the view has more than " + std::to_string(most_tensor_map_axes) + " axes";
     if (type.extents[1] % panel_columns(type.element) != 0) return "its rows are not whole panels of 128 bytes";
     if (facts_[store.operands.back().index].divisor * byte_size(type.element) % 16 != 0) return "its first column is not known to lie at a multiple of 16 bytes";
-    if (type.extents[0] * 4 / f_.num_warps > most_box_rows) return "a warpgroup has more rows than a box of the copy engine";
+    if (type.extents[0] * 4 / f_.num_warps > most_box_extent) return "a warpgroup has more rows than a box of the copy engine";
     // The copy engine takes its time: whoever else touches the memory, or is told that it is written, would have to wait for it.
     if (is_used_elsewhere(store.operands[0], id)) return "the kernel uses the view elsewhere too";
     if (has_atomics()) return "the kernel has atomic operations, which may tell others that the tile is there";

@@ -11,6 +11,8 @@ namespace flextile::backend {
 
 /// That a launch has room for (runtime/src/argument_check.hpp).
 inline constexpr std::size_t most_tensor_maps = 8;
+/// Of a view that the copy engine knows.
+inline constexpr int most_tensor_map_axes = 5;
 
 /// What the launch must hand over for the bulk copies and bulk stores of the function, in the order of the parameters.
 std::vector<TensorMap> tensor_maps(const ir::Function& function);

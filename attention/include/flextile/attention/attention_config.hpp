@@ -8,7 +8,8 @@
 
 namespace flextile {
 
-/// What a score mod asks of each score: arithmetic, and what rows or columns alone decide; an element of a captured matrix of 16-bit
+/// What a score mod asks of each score: arithmetic, what rows or columns alone decide, one table by distance, table(..., q - kv + c), of
+/// 16- or 32-bit numbers in rows of whole 16 bytes, which is fetched in windows; an element of a captured matrix of 16-bit
 /// numbers, matrix(..., q, kv), which is fetched in tiles that need room beside keys and values; or a read of its own, whose address
 /// and value need registers.
 enum class ModWeight { light, matrix, reads };

@@ -50,4 +50,8 @@ struct Argument {
   }
 };
 
+/// What a kernel may know of a view of this tensor: the facts `aligned` and `unit_stride` (docs/architecture.md, "Parameters of a kernel").
+bool is_aligned(const ir::TensorHandle& tensor);
+bool has_unit_stride(const ir::TensorHandle& tensor);
+
 }  // namespace flextile
