@@ -1,6 +1,7 @@
 #include <flextile/attention/block_mask.hpp>
 
 #include "argument_checks.hpp"
+#include "suitable_tiles.hpp"
 #include "tile_table.hpp"
 
 namespace flextile {
@@ -33,6 +34,7 @@ BlockMask BlockMask::to(const Device& device) const {
   check_fresh("to");
   BlockMask copy = *this;
   copy.device_ = device;
+  if (other_tiles_) copy.other_tiles_ = std::make_shared<BlockMask::OtherTiles>();
   for (ir::TensorHandle& tensor : copy.mod_.tensors) {
     const bool learnable = tensor.learnable;
     tensor = TensorRef(tensor).to(device).handle();

@@ -14,6 +14,7 @@
 #include "forward_launch.hpp"
 #include "mod_arguments.hpp"
 #include "mod_weight.hpp"
+#include "suitable_tiles.hpp"
 #include "tuned_kernels.hpp"
 
 namespace flextile {
@@ -145,11 +146,13 @@ const ChosenKernel& chosen_kernel(const AttentionProblem& p, const AttentionOpti
 /// What is asked for, and the kernel that does it.
 struct Call {
   Call(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask, const AttentionOptions& options)
-      : problem(check_problem(query.handle(), key.handle(), value.handle(), score && score->fragment ? score : nullptr, mask, options)),
-        device(query.device()), chosen(chosen_kernel(problem, options, device)) {}
-  AttentionProblem problem;
+      : device(query.device()), problem(check_problem(query.handle(), key.handle(), value.handle(), score && score->fragment ? score : nullptr, mask, options)) {
+    problem.mask = suitable_mask(problem, options, device);
+    chosen = &chosen_kernel(problem, options, device);
+  }
   Device device;
-  const ChosenKernel& chosen;
+  AttentionProblem problem;
+  const ChosenKernel* chosen = nullptr;
 };
 
 }  // namespace
@@ -165,15 +168,15 @@ AttendedRef launch_forward(const AttentionProblem& p, const AttentionOptions& op
 AttendedRef attend(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask,
                    const AttentionOptions& options) {
   const attention::Call call(query, key, value, score, mask, options);
-  return launch_forward(call.problem, options, call.device, call.chosen.kernel, *call.chosen.family);
+  return launch_forward(call.problem, options, call.device, call.chosen->kernel, *call.chosen->family);
 }
 
 LoadedKernel select_attention(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask,
                               const AttentionOptions& options) {
   const attention::Call call(query, key, value, score, mask, options);
   LoadedKernel loaded;
-  attention::with_arguments(call.problem, call.device, call.chosen.kernel, [&](const Grid&, const Argument* arguments, std::size_t count) {
-    loaded = select(call.device, refer(*call.chosen.family), arguments, count);
+  attention::with_arguments(call.problem, call.device, call.chosen->kernel, [&](const Grid&, const Argument* arguments, std::size_t count) {
+    loaded = select(call.device, refer(*call.chosen->family), arguments, count);
   });
   return loaded;
 }

@@ -14,6 +14,7 @@
 #include "mask_arguments.hpp"
 #include "mask_kernels.hpp"
 #include "mod_arguments.hpp"
+#include "suitable_tiles.hpp"
 #include "tile_table.hpp"
 
 namespace flextile {
@@ -174,6 +175,7 @@ BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& asked) {
   mask.mod_ = static_cast<ir::Mod&&>(mod);
   mask.remember_versions();
   attention::build_lists(mask.mod_, mask, options.workspace, mask.rows_, mask.columns_);
+  if (attention::may_take_other_tiles(mask.mod_, mask.q_block_, mask.kv_block_)) mask.other_tiles_ = std::make_shared<BlockMask::OtherTiles>();
   return mask;
 }
 

@@ -20,5 +20,7 @@ inline constexpr std::size_t mask_indices = 4;
 /// Among a score mod's parameters: the score, then b, h, q and kv.
 inline constexpr std::size_t q_of_score = 3;
 inline constexpr std::size_t kv_of_score = 4;
+/// Among a mask mod's: b, h, q and kv.
+inline constexpr std::size_t q_of_mask = 2;
 
 }  // namespace flextile::attention

@@ -42,11 +42,22 @@ Course product(Course a, Course b) {
   return result;
 }
 
+/// Parameters from `first_index` on, before `indices`, are positions, of which number `moving` grows and the others stay.
+struct Direction {
+  std::size_t first_index, indices, moving;
+};
+
+constexpr Direction along_keys_of_score = {1, score_indices, kv_of_score}, along_rows_of_mask = {0, mask_indices, q_of_mask};
+
 class Survey {
  public:
-  explicit Survey(const ir::Function& mod) : mod_(mod), courses_(mod.value_count()) {
+  Survey(const ir::Function& mod, const Direction& direction) : mod_(mod), courses_(mod.value_count()) {
     const std::vector<ir::Value>& parameters = mod.block(mod.body()).arguments;
-    for (std::size_t i = 0; i < parameters.size(); ++i) courses_[parameters[i].index] = of_parameter(i);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      // Scores differ from key to key, but on average they do not rise or fall: the mod is what decides.
+      const bool is_index = i >= direction.first_index && i < direction.indices;
+      courses_[parameters[i].index] = {i == direction.moving ? Trend::rises : Trend::same, is_index ? Side::above : Side::unknown};
+    }
     for (ir::OperationId id : mod.block(mod.body()).operations) {
       const ir::Operation& operation = mod.operation(id);
       if (operation.results.size() == 1) courses_[operation.results[0].index] = of(operation);
@@ -59,12 +70,6 @@ class Survey {
   }
 
  private:
-  /// Scores differ from key to key, but on average they do not rise or fall: the mod is what decides.
-  static Course of_parameter(std::size_t number) {
-    if (number == kv_of_score) return {Trend::rises, Side::above};
-    return {Trend::same, number > 0 && number < score_indices ? Side::above : Side::unknown};   // b, h and q
-  }
-
   Course of(const ir::Operation& operation) const {
     auto in = [&](std::size_t i) { return courses_[operation.operands[i].index]; };
     switch (operation.opcode) {
@@ -90,10 +95,19 @@ class Survey {
       case Opcode::log2: return {in(0).trend, Side::unknown};
       case Opcode::cast: return of_cast(operation);
       case Opcode::abs: return {in(0).side == Side::above ? in(0).trend : in(0).side == Side::below ? opposite(in(0).trend) : same_or_unknown(operation), Side::above};
+      case Opcode::lt:
+      case Opcode::le: return {sum(in(1), negated(in(0))).trend, Side::above};
+      case Opcode::gt:
+      case Opcode::ge: return {sum(in(0), negated(in(1))).trend, Side::above};
+      case Opcode::bit_and:
+      case Opcode::bit_or: return is_truth(operation) ? sum(in(0), in(1)) : Course{same_or_unknown(operation), Side::unknown};
+      case Opcode::bit_not: return is_truth(operation) ? negated(in(0)) : Course{same_or_unknown(operation), Side::unknown};
       case Opcode::select: return in(0).trend == Trend::same ? sum(in(1), in(2)) : Course{};
       default: return {operation.blocks.empty() ? same_or_unknown(operation) : Trend::unknown, Side::unknown};
     }
   }
+
+  bool is_truth(const ir::Operation& operation) const { return mod_.type(operation.results[0]).element == ElementType::i1; }
 
   Course of_constant(const ir::Operation& operation) const {
     const bool real = is_float(mod_.type(operation.results[0]).element);
@@ -119,6 +133,11 @@ class Survey {
 
 }  // namespace
 
-Trend trend_along_keys(const ir::Function& score_mod) { return Survey(score_mod).result(); }
+Trend trend_along_keys(const ir::Function& score_mod) { return Survey(score_mod, along_keys_of_score).result(); }
+
+bool sees_one_side(const ir::Function& mask_mod) {
+  const Trend trend = Survey(mask_mod, along_rows_of_mask).result();
+  return trend == Trend::same || trend == Trend::rises || trend == Trend::falls;
+}
 
 }  // namespace flextile::attention

@@ -1,4 +1,5 @@
-// Which keys a score mod gives the largest scores: where they are the last ones, those are visited first.
+// How mods change along keys and rows: which keys a score mod gives the largest scores (where they are the last ones, those are visited first), and
+// whether a mask lets a row see many keys.
 #pragma once
 #include <flextile/ir/function.hpp>
 
@@ -10,5 +11,9 @@ namespace flextile::attention {
 enum class Trend { same, rises, falls, one_way, unknown };
 
 Trend trend_along_keys(const ir::Function& score_mod);
+
+/// A mask mod that, as q grows, hides no key that it has shown, or shows none that it has hidden: causal, a prefix and causal, padding; not a window or
+/// documents. Its rows see half of the keys or so, most of them in tiles that are full.
+bool sees_one_side(const ir::Function& mask_mod);
 
 }  // namespace flextile::attention

@@ -3,6 +3,7 @@
 #include "argument_checks.hpp"
 #include "attention_problem.hpp"
 #include "forward_launch.hpp"
+#include "suitable_tiles.hpp"
 #include "tuned_kernels.hpp"
 
 namespace flextile {
@@ -30,8 +31,9 @@ AttentionTuning tune_attention(const TensorRef& query, const TensorRef& key, con
   if (sets_schedule(options))
     refuse("tune_flex_attention", "block_m, block_n, num_warps and stages are what tuning chooses: leave them 0");
   if (score && !score->fragment) score = nullptr;
-  const AttentionProblem p = check_problem(query.handle(), key.handle(), value.handle(), score, mask, options);
   const Device device = query.device();
+  AttentionProblem p = check_problem(query.handle(), key.handle(), value.handle(), score, mask, options);
+  p.mask = suitable_mask(p, options, device);
   const ForwardKernel kernel = kernel_of(p, options, device.target());
   const TuningProblem problem = tuning_problem(kernel, p, device.target());
   Run run{p, options, device, problem.configs, kernel};

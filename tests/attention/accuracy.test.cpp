@@ -166,11 +166,12 @@ TEST_CASE("a bias of distances that its table does not have is 0") {
     if (device.is_host()) return;      // where reads outside are reported
     const Tensor<bf16> q = random_normal<bf16>(device, {1, 2, 300, 64}, 1), k = random_normal<bf16>(device, {1, 2, 300, 64}, 2), v = random_normal<bf16>(device, {1, 2, 300, 64}, 3);
     const Tensor<bf16> table = random_normal<bf16>(device, {2, 40}, 4);
+    const AttentionOptions same{.block_m = 128, .block_n = 64, .num_warps = 8};      // by themselves, gathers get other tiles, and so other bits
     for (const int shift : {-41, 0, 20, 90}) {
       CAPTURE(shift);
       const auto windows = [table, shift](auto score, auto, auto h, auto q, auto kv) { return score + table(h, q - kv + shift); };
       const auto gathered = [table, shift](auto score, auto, auto h, auto q, auto kv) { return score + table(h, max(q - kv + shift, -1)); };
-      CHECK(flex_attention(q, k, v, windows).out.to_host() == flex_attention(q, k, v, gathered).out.to_host());
+      CHECK(flex_attention(q, k, v, windows, same).out.to_host() == flex_attention(q, k, v, gathered, same).out.to_host());
     }
   });
 }
@@ -190,6 +191,31 @@ TEST_CASE("any tile of the block mask") {
       CAPTURE(kv_block);
       check_both<bf16>(device, {1, 1, 2, 1, 270, 290, 32, 32}, anywhere(same_score), anywhere(masks::sliding_window(60)),
                        {.q_block = q_block, .kv_block = kv_block});
+    }
+  });
+}
+
+TEST_CASE("a mask of long rows gives what it gives in the tiles that suit the head dim") {
+  on_every_device([](const Device& device) {
+    if (device.is_host()) return;      // whose kernels take every mask in its own tiles
+    const struct { int dim, heads, length; } cases[] = {{64, 48, 2050}, {64, 13, 5000}, {80, 24, 3000}, {128, 16, 4500}, {192, 10, 4200}};
+    for (const auto& [dim, heads, length] : cases) {
+      CAPTURE(dim);
+      CAPTURE(length);
+      const auto make = [&, dim = dim, heads = heads, length = length](std::uint64_t seed) { return random_normal<bf16>(device, {1, heads, length, dim}, seed); };
+      const Tensor<bf16> q = make(1), k = make(2), v = make(3);
+      const BlockMaskOptions usual{.q_len = length, .kv_len = length, .device = device};
+      BlockMaskOptions suited = usual;
+      suited.head_dim = dim;
+      const BlockMask mask = create_block_mask(masks::prefix_lm(100), usual), best = create_block_mask(masks::prefix_lm(100), suited);
+      const Stream stream = Stream::create(device);
+      device.synchronize();
+      const auto elsewhere = flex_attention(q, k, v, scores::alibi(heads), mask, {.return_lse = true, .stream = &stream});
+      stream.synchronize();
+      const auto here = flex_attention(q, k, v, scores::alibi(heads), mask, {.return_lse = true}), expected = flex_attention(q, k, v, scores::alibi(heads), best, {.return_lse = true});
+      CHECK(elsewhere.out.to_host() == expected.out.to_host());
+      CHECK(here.out.to_host() == expected.out.to_host());
+      CHECK(here.lse.to_host() == expected.lse.to_host());
     }
   });
 }

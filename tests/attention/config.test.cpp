@@ -46,6 +46,7 @@ TEST_CASE("the tiles of a mask that suit a head dim best") {
   CHECK(best_mask_block(ElementType::bf16, 80, Target::sm_90a()) == MaskBlock{192, 96});
   CHECK(best_mask_block(ElementType::f16, 128, Target::sm_90a()) == MaskBlock{192, 80});
   CHECK(best_mask_block(ElementType::bf16, 192, Target::sm_90a()) == MaskBlock{128, 80});
+  CHECK(best_mask_block(ElementType::bf16, 192, Target::sm_90a(), 4096) == MaskBlock{128, 128});
   CHECK(best_mask_block(ElementType::bf16, 256, Target::sm_90a()) == MaskBlock{128, 128});
   CHECK(best_mask_block(ElementType::f32, 128, Target::sm_90a()) == MaskBlock{128, 128});
   CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_80()) == MaskBlock{128, 128});

@@ -1,4 +1,4 @@
-// What is known of a score mod before it runs: which keys come first, and which schedule it gets.
+// What is known of mods before they run: which keys come first, which schedule a score mod gets, and whether a mask lets rows see much.
 #include <doctest/doctest.h>
 
 #include <flextile/flextile.hpp>
@@ -55,6 +55,27 @@ TEST_CASE("the sign of a captured slope decides") {
   CHECK(depends([slopes](auto s, auto, auto h, auto q, auto kv) { return 5 * tanh((s - slopes[h] * max(q - kv, 0)) / 5.0f); }));
   const auto captured = [slopes](auto s, auto, auto h, auto q, auto kv) { return s + slopes[h] * (kv - q); };
   CHECK(compile_flex_attention(captured, masks::causal, {.dim = 128}, Target::sm_90a(), {.binary = false}).explain().find("largest scores first") != std::string::npos);
+}
+
+TEST_CASE("masks whose rows see one side of the keys") {
+  const Tensor<i32> ids = zeros<i32>(Device::host(), {100});
+  const auto sees = [](const auto& mod) { return attention::sees_one_side(*erase_mask(mod).fragment); };
+  CHECK(sees(masks::causal));
+  CHECK(sees(masks::prefix_lm(100)));
+  CHECK(sees([](auto, auto, auto q, auto kv) { return q + 500 > kv; }));
+  CHECK(sees([](auto, auto, auto q, auto kv) { return kv - q >= 3; }));
+  CHECK(sees([](auto, auto, auto q, auto kv) { return !(kv > q) && kv < 900; }));
+  CHECK(sees([](auto, auto, auto q, auto kv) { return q / 64 >= kv / 64; }));
+  CHECK(sees([](auto, auto, auto, auto kv) { return kv % 2 == 0; }));                       // the same keys for all rows
+  CHECK(sees([](auto, auto h, auto q, auto kv) { return q >= kv || kv < 16 * h; }));
+  CHECK(sees([ids](auto, auto, auto q, auto kv) { return q >= kv && ids[kv] == 0; }));
+  CHECK_FALSE(sees(masks::sliding_window(100)));
+  CHECK_FALSE(sees(masks::document(ids)));
+  CHECK_FALSE(sees([](auto, auto, auto q, auto kv) { return abs(q - kv) < 100; }));
+  CHECK_FALSE(sees([](auto, auto, auto q, auto kv) { return q >= kv && q / 1024 == kv / 1024; }));
+  CHECK_FALSE(sees([](auto, auto, auto q, auto kv) { return q >= kv && (q - kv) % 8 == 0; }));
+  CHECK_FALSE(sees([](auto, auto, auto q, auto kv) { return (q ^ kv) >= 0; }));             // of bits nothing is known
+  CHECK_FALSE(sees([](auto, auto, auto q, auto kv) { return (q >= kv) != (kv > 10); }));
 }
 
 TEST_CASE("what a score mod reads decides its schedule") {

@@ -2,6 +2,7 @@
 // without a GPU. Selected by FLEXTILE_LIBCUDA=<this library>. Stricter than the driver where that finds faults: every call
 // needs a current context, every address must lie inside one allocation, and streams must be of the current device.
 // Work runs when it is queued. Kernels are not run, but for the runtime's own copy kernels; a test may watch launches.
+// Devices like an A100, or with FAKE_CAPABILITY=90 like an H200.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -23,11 +24,16 @@ namespace {
 
 enum Result {
   success = 0, invalid_value = 1, out_of_memory = 2, no_device = 100, invalid_context = 201, no_binary = 209, invalid_ptx = 218,
-  invalid_handle = 400, not_found = 500, capture_unsupported = 900, capture_invalidated = 901,
+  invalid_handle = 400, not_found = 500, not_ready = 600, capture_unsupported = 900, capture_invalidated = 901,
 };
 
 constexpr int device_count = 2;
 constexpr std::size_t device_bytes = std::size_t{1} << 30;
+
+#ifndef FAKE_CAPABILITY
+#define FAKE_CAPABILITY 80
+#endif
+constexpr int capability = FAKE_CAPABILITY, most_shared = capability >= 90 ? 232448 : 166912;
 
 struct Context { int device; };
 struct Graph { std::vector<std::function<void()>> work; };
@@ -44,8 +50,8 @@ struct State {
   Context contexts[device_count] = {{0}, {1}};
   std::map<std::uint64_t, std::pair<std::size_t, int>> allocations;   // address → bytes, device
   std::size_t used[device_count] = {};
-  std::size_t allocation_calls = 0, replays = 0, tensor_maps = 0, blocks = 0, overlapping = 0;
-  bool tells_places = true;
+  std::size_t allocation_calls = 0, replays = 0, tensor_maps = 0, blocks = 0, overlapping = 0, waits = 0;
+  bool tells_places = true, events_are_done = true;
   std::set<Stream*> streams;
   std::set<Module*> modules;
   std::deque<Function> functions;                                     // as long as the driver
@@ -138,6 +144,9 @@ extern "C" void fake_cuda_assembles(const char* text, int local_bytes, const cha
 extern "C" std::size_t fake_cuda_allocation_calls() { return state().allocation_calls; }
 /// 0: as a driver before 12.4, which does not say where parameters go.
 extern "C" void fake_cuda_tells_places(int says) { state().tells_places = says != 0; }
+/// 0: what events recorded is not done yet, for whoever asks.
+extern "C" void fake_cuda_events_are_done(int done) { state().events_are_done = done != 0; }
+extern "C" std::size_t fake_cuda_waits() { return state().waits; }
 extern "C" std::size_t fake_cuda_overlapping() { return state().overlapping; }
 extern "C" std::size_t fake_cuda_blocks() { return state().blocks; }
 extern "C" std::size_t fake_cuda_replays() { return state().replays; }
@@ -163,7 +172,7 @@ int cuDeviceGetName(char* name, int length, int device) {
   return std::strncpy(name, text.c_str(), static_cast<std::size_t>(length)), success;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  static const std::map<int, int> values = {{1, 1024}, {13, 1980000}, {16, 132}, {38, 50 << 20}, {75, 8}, {76, 0}, {97, 166912}};
+  static const std::map<int, int> values = {{1, 1024}, {13, 1980000}, {16, 132}, {38, 50 << 20}, {75, capability / 10}, {76, capability % 10}, {97, most_shared}};
   const auto found = values.find(attribute);
   if (found == values.end()) return invalid_value;
   return *value = found->second, success;
@@ -260,6 +269,7 @@ int cuStreamWaitEvent(void* handle, void* event, unsigned) {
   auto* stream = static_cast<Stream*>(handle);
   if (!state().streams.count(stream) || !event) return invalid_handle;
   if (stream->capturing && !static_cast<Event*>(event)->captured) return stream->invalidated = true, capture_unsupported;
+  ++state().waits;
   return success;
 }
 int cuStreamIsCapturing(void* handle, int* status) {
@@ -328,7 +338,7 @@ int cuEventRecord(void* handle, void* stream) {
 int cuEventSynchronize(void*) { NEEDS_CONTEXT return success; }
 int cuEventQuery(void* event) {
   NEEDS_CONTEXT
-  return static_cast<Event*>(event)->captured ? capture_unsupported : success;
+  return static_cast<Event*>(event)->captured ? capture_unsupported : state().events_are_done ? success : not_ready;
 }
 int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
   NEEDS_CONTEXT
@@ -413,7 +423,7 @@ int cuFuncGetAttribute(int* value, int attribute, void* function) {
 }
 int cuFuncSetAttribute(void* function, int attribute, int value) {
   NEEDS_CONTEXT
-  if (attribute != 8 || value > 166912) return invalid_value;
+  if (attribute != 8 || value > most_shared) return invalid_value;
   static_cast<Function*>(function)->most_shared = value;
   return success;
 }

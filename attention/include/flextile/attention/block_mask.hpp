@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -93,6 +94,9 @@ class BlockMask {
   const TileLists& columns() const { return columns_; }
   const ir::Mod& mod() const { return mod_; }
   const Device& device() const { return device_; }
+  /// Where attention keeps the same mask in tiles that suit a head dim better; null where it takes the mask's own. Copies share it.
+  class OtherTiles;
+  OtherTiles* other_tiles() const { return other_tiles_.get(); }
   /// -1: the host; else the CUDA ordinal.
   std::int32_t device_index() const;
   /// Throws ArgumentError where a captured tensor was written since the mask was built.
@@ -109,6 +113,7 @@ class BlockMask {
   ir::Mod mod_;
   std::vector<std::uint64_t> versions_;   // of the mod's captured tensors, when the mask was built
   TileLists rows_, columns_;
+  std::shared_ptr<OtherTiles> other_tiles_;
 };
 
 std::ostream& operator<<(std::ostream& stream, const BlockMask& mask);
