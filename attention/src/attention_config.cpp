@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace flextile {
 namespace {
@@ -160,11 +161,11 @@ std::vector<AttentionConfig> candidate_configs(const AttentionShape& shape, cons
 
 MaskBlock best_mask_block(ElementType element, int dim, const Target& target, std::int64_t q_len) {
   if (!multiplies_in_warpgroups({.element = element, .dim = dim, .value_dim = dim}, target)) return {};
-  const bool few = q_len > 0 && q_len <= 4096;
-  if (dim > 192) return {};             // half of 128 columns a step is as quick there
-  if (few && dim > 96) return {};       // keys and values are not yet read so often that others pay
+  const std::int64_t rows = q_len > 0 ? q_len : std::numeric_limits<std::int64_t>::max();
+  if (rows <= 1024 || dim > 192) return {};              // as quick there
+  if (rows <= 4096 && dim > 80) return {};               // keys and values are not yet read so often that others pay
   if (dim > 128) return {128, 80};
-  if (few && dim <= 64 && q_len > 1024) return {128, 80};
+  if (rows <= 4096 && dim <= 64) return {128, 80};
   if (!suits_wide_blocks(q_len)) return {};
   const Limits& wide = warpgroup_defaults_of(dim, ModWeight::light).wide;
   return {wide.block_m, wide.block_n};

@@ -191,14 +191,21 @@ ForwardKernel requested_kernel(const ir::Mod* score, const ir::Mod* mask, const 
   };
   check("dim", options.dim, 1, 256);
   check("value_dim", options.value_dim ? options.value_dim : options.dim, 1, 256);
-  check("q_block", options.q_block, 8, 256);
-  check("kv_block", options.kv_block, 8, 256);
+  if (options.q_block) check("q_block", options.q_block, 8, 256);
+  if (options.kv_block) check("kv_block", options.kv_block, 8, 256);
+  if (options.q_len < 0 || options.q_len > longest) refuse("compile_flex_attention", "q_len is " + text(options.q_len) + ": it must be from 0 to " + text(longest));
   if (options.element != ElementType::f32 && options.element != ElementType::f16 && options.element != ElementType::bf16)
     refuse("compile_flex_attention", "element is " + std::string(name(options.element)) + ": it must be f32, f16 or bf16");
   ForwardKernel kernel;
-  kernel.shape = {options.element, options.dim, options.value_dim ? options.value_dim : options.dim, mask ? options.q_block : 0, mask ? options.kv_block : 0};
-  kernel.shape.weight = weight_of(score);
-  kernel.config = configure(kernel.shape, 0, target, {options.block_m, options.block_n, options.num_warps, options.stages});
+  kernel.shape = {.element = options.element, .dim = options.dim, .value_dim = options.value_dim ? options.value_dim : options.dim, .weight = weight_of(score)};
+  const Schedule wish{options.block_m, options.block_n, options.num_warps, options.stages};
+  if (mask) {
+    const bool left_open = !options.q_block && !options.kv_block && !wish.block_m && !wish.block_n && !wish.num_warps && !wish.stages;
+    const MaskBlock tiles = left_open && may_take_other_tiles(*mask) ? suitable_tiles(kernel.shape, target, options.q_len) : MaskBlock{};
+    kernel.shape.q_block = options.q_block ? options.q_block : tiles.q;
+    kernel.shape.kv_block = options.kv_block ? options.kv_block : tiles.kv;
+  }
+  kernel.config = configure(kernel.shape, options.q_len, target, wish);
   kernel.score = score ? score->fragment : nullptr;
   kernel.mask = mask ? mask->fragment : nullptr;
   kernel.listed = mask != nullptr;

@@ -1,6 +1,7 @@
 // Conversion from and to PyTorch's padded tables.
 #include <algorithm>
 
+#include <flextile/attention/attention_config.hpp>
 #include <flextile/attention/block_mask.hpp>
 
 #include "argument_checks.hpp"
@@ -61,6 +62,8 @@ BlockMask BlockMask::from_tables(const KvBlocks& tables, ir::Mod mod, const Bloc
 
   BlockMask mask;
   BlockMaskOptions filled = options;
+  if (!filled.q_block) filled.q_block = MaskBlock{}.q;
+  if (!filled.kv_block) filled.kv_block = MaskBlock{}.kv;
   filled.batch = counts.sizes[0], filled.heads = counts.sizes[1];
   if (!filled.q_len) filled.q_len = counts.sizes[2] * filled.q_block;
   if (!filled.kv_len) filled.kv_len = indices.sizes[3] * filled.kv_block;

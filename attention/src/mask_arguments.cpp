@@ -19,8 +19,8 @@ void check_mask_options(const BlockMaskOptions& options, const std::string& call
   check_range(caller, "heads", options.heads, 1, most);
   check_range(caller, "q_len", options.q_len, 1, longest);
   check_range(caller, "kv_len", options.kv_len, 1, longest);
-  check_range(caller, "q_block", options.q_block, 8, 256);
-  check_range(caller, "kv_block", options.kv_block, 8, 256);
+  if (options.q_block) check_range(caller, "q_block", options.q_block, 8, 256);
+  if (options.kv_block) check_range(caller, "kv_block", options.kv_block, 8, 256);
   check_range(caller, "head_dim", options.head_dim, 0, 256);
   check_range(caller, "workspace", options.workspace, 1024, std::int64_t(1) << 40);
   if (options.batch * options.heads > most)

@@ -101,48 +101,49 @@ std::vector<i64> packed_starts(const std::vector<i32>& counts, i64& total) {
 
 }  // namespace
 
-void build_lists(const ir::Mod& mod, const BlockMask& mask, std::int64_t workspace, TileLists& rows, TileLists& columns) {
+void build_lists(const ir::Mod& mod, const BlockMask& mask, std::int64_t workspace, TileLists& rows, TileLists* columns) {
   const auto [batch, heads, q_len, kv_len] = mask.shape();
   const Device device = mask.device();
   const Build build{mod, batch, heads, q_len, kv_len, mask.q_tiles(), mask.kv_tiles(), {mod.fragment, mask.q_block(), mask.kv_block()}, device.stream()};
   const std::int64_t groups = batch * heads;
-  rows.packed = columns.packed = groups * build.rows * build.columns * 4 > pitched_bytes;
-  rows.starts = empty<i64>(device, {batch, heads, build.rows});
-  rows.counts = zeros<i32>(device, {batch, heads, build.rows});
-  columns.starts = empty<i64>(device, {batch, heads, build.columns});
-  columns.counts = zeros<i32>(device, {batch, heads, build.columns});
+  const bool packed = groups * build.rows * build.columns * 4 > pitched_bytes;
+  struct Listing {
+    TileLists* lists;
+    std::int64_t count, pitch;
+    ListedClasses (*view)(const Build&, const Chunk&, const TensorRef&);
+  };
+  std::vector<Listing> listings = {{&rows, build.rows, build.columns, by_row}};
+  if (columns) listings.push_back({columns, build.columns, build.rows, by_column});
+  for (const Listing& listing : listings) {
+    listing.lists->packed = packed;
+    listing.lists->starts = empty<i64>(device, {batch, heads, listing.count});
+    listing.lists->counts = zeros<i32>(device, {batch, heads, listing.count});
+  }
   const std::vector<Chunk> chunks = chunks_of(build, workspace);
   TensorRef classes = classes_for(build, chunks.front());
-  auto classes_of = [&](const Chunk& chunk, bool known) {
-    TensorRef part = classes.slice(0, 0, chunk.groups).slice(1, 0, chunk.rows);
-    if (!known) classify(build, chunk, part);
-    return part;
+  auto visit = [&](bool count_only, bool known) {
+    for (const Chunk& chunk : chunks) {
+      const TensorRef part = classes.slice(0, 0, chunk.groups).slice(1, 0, chunk.rows);
+      if (!known) classify(build, chunk, part);
+      for (const Listing& listing : listings) compact(build, chunk, listing.view(build, chunk, part), *listing.lists, listing.pitch, count_only);
+    }
   };
 
-  if (!rows.packed) {
-    rows.entries = empty<i32>(device, {groups * build.rows * build.columns});
-    columns.entries = empty<i32>(device, {groups * build.rows * build.columns});
-  } else {
-    rows.entries = columns.entries = zeros<i32>(device, {1});
-    for (const Chunk& chunk : chunks) {
-      const TensorRef part = classes_of(chunk, false);
-      compact(build, chunk, by_row(build, chunk, part), rows, build.columns, true);
-      compact(build, chunk, by_column(build, chunk, part), columns, build.rows, true);
-    }
-    for (TileLists* lists : {&rows, &columns}) {
-      i64 total = 0;
-      lists->starts.copy_from(packed_starts(lists->counts.to_host(), total));
-      lists->counts.fill(0);
-      lists->entries = empty<i32>(device, {std::max<i64>(total, 1)});
-    }
+  if (packed) {
+    const Tensor<i32> nothing = zeros<i32>(device, {1});
+    for (const Listing& listing : listings) listing.lists->entries = nothing;
+    visit(true, false);
   }
-  for (const Chunk& chunk : chunks) {
-    const TensorRef part = classes_of(chunk, rows.packed && chunks.size() == 1);
-    compact(build, chunk, by_row(build, chunk, part), rows, build.columns, false);
-    compact(build, chunk, by_column(build, chunk, part), columns, build.rows, false);
+  for (const Listing& listing : listings) {
+    i64 total = groups * build.rows * build.columns;
+    if (packed) {
+      listing.lists->starts.copy_from(packed_starts(listing.lists->counts.to_host(), total));
+      listing.lists->counts.fill(0);
+    }
+    listing.lists->entries = empty<i32>(device, {std::max<i64>(total, 1)});
   }
-  order_lists(rows);
-  order_lists(columns);
+  visit(false, packed && chunks.size() == 1);
+  for (const Listing& listing : listings) order_lists(*listing.lists);
 }
 
 void order_lists(TileLists& lists) {
@@ -161,10 +162,9 @@ BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& asked) {
   attention::check_mask_options(asked, caller);
   BlockMaskOptions options = asked;
   if (!options.device) options.device = mod.tensors.empty() ? Device::best() : TensorRef(mod.tensors.front()).device();
-  if (options.head_dim != 0) {
-    const MaskBlock block = best_mask_block(options.element, options.head_dim, options.device->target(), options.q_len);
-    options.q_block = block.q, options.kv_block = block.kv;
-  }
+  const MaskBlock block = options.head_dim == 0 ? MaskBlock{} : best_mask_block(options.element, options.head_dim, options.device->target(), options.q_len);
+  if (options.head_dim || !options.q_block) options.q_block = block.q;
+  if (options.head_dim || !options.kv_block) options.kv_block = block.kv;
   BlockMask mask;
   mask.batch_ = mod.reads_batch ? options.batch : 1;
   mask.heads_ = mod.reads_head ? options.heads : 1;
@@ -174,8 +174,9 @@ BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& asked) {
   attention::check_mod_device(mod, mask.device_, caller);
   mask.mod_ = static_cast<ir::Mod&&>(mod);
   mask.remember_versions();
-  attention::build_lists(mask.mod_, mask, options.workspace, mask.rows_, mask.columns_);
-  if (attention::may_take_other_tiles(mask.mod_, mask.q_block_, mask.kv_block_)) mask.other_tiles_ = std::make_shared<BlockMask::OtherTiles>();
+  attention::build_lists(mask.mod_, mask, options.workspace, mask.rows_, &mask.columns_);
+  const bool left_open = !asked.head_dim && !asked.q_block && !asked.kv_block;
+  if (left_open && attention::may_take_other_tiles(mask.mod_)) mask.other_tiles_ = std::make_shared<BlockMask::OtherTiles>();
   return mask;
 }
 

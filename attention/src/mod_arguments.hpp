@@ -22,5 +22,6 @@ inline constexpr std::size_t q_of_score = 3;
 inline constexpr std::size_t kv_of_score = 4;
 /// Among a mask mod's: b, h, q and kv.
 inline constexpr std::size_t q_of_mask = 2;
+inline constexpr std::size_t kv_of_mask = 3;
 
 }  // namespace flextile::attention

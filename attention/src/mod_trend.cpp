@@ -47,7 +47,7 @@ struct Direction {
   std::size_t first_index, indices, moving;
 };
 
-constexpr Direction along_keys_of_score = {1, score_indices, kv_of_score}, along_rows_of_mask = {0, mask_indices, q_of_mask};
+constexpr Direction along_keys_of_score = {1, score_indices, kv_of_score}, directions_of_mask[] = {{0, mask_indices, q_of_mask}, {0, mask_indices, kv_of_mask}};
 
 class Survey {
  public:
@@ -80,6 +80,7 @@ class Survey {
       case Opcode::mul: return product(in(0), in(1));
       case Opcode::fma: return sum(product(in(0), in(1)), in(2));
       case Opcode::div: return in(1).trend == Trend::same ? product(in(0), in(1)) : Course{};
+      case Opcode::shr: return in(1).trend == Trend::same ? in(0) : Course{};
       case Opcode::min:
       case Opcode::max: return sum(in(0), in(1));
       case Opcode::exp:
@@ -101,7 +102,7 @@ class Survey {
       case Opcode::ge: return {sum(in(0), negated(in(1))).trend, Side::above};
       case Opcode::bit_and:
       case Opcode::bit_or: return is_truth(operation) ? sum(in(0), in(1)) : Course{same_or_unknown(operation), Side::unknown};
-      case Opcode::bit_not: return is_truth(operation) ? negated(in(0)) : Course{same_or_unknown(operation), Side::unknown};
+      case Opcode::bit_not: return is_truth(operation) ? Course{opposite(in(0).trend), Side::above} : Course{same_or_unknown(operation), Side::unknown};
       case Opcode::select: return in(0).trend == Trend::same ? sum(in(1), in(2)) : Course{};
       default: return {operation.blocks.empty() ? same_or_unknown(operation) : Trend::unknown, Side::unknown};
     }
@@ -136,8 +137,10 @@ class Survey {
 Trend trend_along_keys(const ir::Function& score_mod) { return Survey(score_mod, along_keys_of_score).result(); }
 
 bool sees_one_side(const ir::Function& mask_mod) {
-  const Trend trend = Survey(mask_mod, along_rows_of_mask).result();
-  return trend == Trend::same || trend == Trend::rises || trend == Trend::falls;
+  return std::all_of(std::begin(directions_of_mask), std::end(directions_of_mask), [&](const Direction& direction) {
+    const Trend trend = Survey(mask_mod, direction).result();
+    return trend == Trend::rises || trend == Trend::falls;
+  });
 }
 
 }  // namespace flextile::attention

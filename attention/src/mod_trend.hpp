@@ -12,8 +12,8 @@ enum class Trend { same, rises, falls, one_way, unknown };
 
 Trend trend_along_keys(const ir::Function& score_mod);
 
-/// A mask mod that, as q grows, hides no key that it has shown, or shows none that it has hidden: causal, a prefix and causal, padding; not a window or
-/// documents. Its rows see half of the keys or so, most of them in tiles that are full.
+/// A mask mod whose border is a staircase, as far as can be seen: as q grows it hides no key that it has shown, or shows none that it has hidden, and so as kv
+/// grows (causal, a prefix and causal; not a window, documents, or every eighth key). Its rows see half of the keys or so, most of them in tiles that are full.
 bool sees_one_side(const ir::Function& mask_mod);
 
 }  // namespace flextile::attention

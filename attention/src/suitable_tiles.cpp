@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <flextile/ir/error.hpp>
 #include <flextile/runtime/tensor.hpp>
 
 #include "forward_launch.hpp"
@@ -24,30 +25,43 @@ const BlockMask* BlockMask::OtherTiles::get(const BlockMask& mask, MaskBlock til
   const Stream stream = where ? *where : own;
   if (found == made_.end()) {
     if (stream.is_capturing() || own.is_capturing()) return nullptr;
-    const auto [batch, heads, q_len, kv_len] = mask.shape();
-    found = made_.insert(made_.end(), Made{build_block_mask(mask.mod(), {.batch = batch, .heads = heads, .q_len = q_len, .kv_len = kv_len, .q_block = tiles.q,
-                                                                          .kv_block = tiles.kv, .device = mask.device()}),
-                                           Event(mask.device())});
+    try {
+      found = made_.insert(made_.end(), Made{listed_in(mask, tiles), Event(mask.device())});
+    } catch (const OutOfMemory&) {
+      return nullptr;
+    }
     found->built.record(own);
   }
-  found->is_built = found->built.is_done();
-  if (found->is_built) return &found->mask;
-  if (stream.is_capturing()) return nullptr;
-  if (!(stream == own)) stream.wait(found->built);
+  const bool captured = stream.is_capturing();
+  if (captured) found->built.synchronize();                    // a graph may run anywhere
+  found->is_built = captured || found->built.is_done();
+  if (!found->is_built && !(stream == own)) stream.wait(found->built);
   return &found->mask;
+}
+
+BlockMask BlockMask::OtherTiles::listed_in(const BlockMask& mask, MaskBlock tiles) {
+  BlockMask other = mask;
+  other.other_tiles_.reset();
+  other.q_block_ = tiles.q, other.kv_block_ = tiles.kv;
+  other.rows_ = other.columns_ = {};
+  attention::build_lists(other.mod_, other, BlockMaskOptions().workspace, other.rows_, nullptr);
+  return other;
 }
 
 namespace attention {
 
-bool may_take_other_tiles(const ir::Mod& mod, int q_block, int kv_block) {
-  return mod && mod.tensors.empty() && MaskBlock{q_block, kv_block} == MaskBlock{} && sees_one_side(*mod.fragment);
+bool may_take_other_tiles(const ir::Mod& mod) { return mod && mod.tensors.empty() && mod.scalars.empty() && sees_one_side(*mod.fragment); }
+
+MaskBlock suitable_tiles(const AttentionShape& shape, const Target& target, std::int64_t q_len) {
+  if (q_len == 0 || shape.weight != ModWeight::light || shape.dim % 8 != 0 || shape.value_dim % 8 != 0) return {};
+  return best_mask_block(shape.element, std::max(shape.dim, shape.value_dim), target, q_len);
 }
 
 const BlockMask* suitable_mask(const AttentionProblem& p, const AttentionOptions& options, const Device& device) {
-  constexpr std::int64_t few_rows = 1024;   // up to so many, the default tiles are as quick
-  if (!p.mask || !p.mask->other_tiles() || p.q_len <= few_rows || sets_schedule(options) || weight_of(p.score) != ModWeight::light) return p.mask;
-  if (p.dim % 8 != 0 || p.value_dim % 8 != 0) return p.mask;
-  const MaskBlock best = best_mask_block(p.query.element, static_cast<int>(std::max(p.dim, p.value_dim)), device.target(), p.q_len);
+  constexpr std::int64_t few_keys = 1024;   // of rows that see a few tiles, others fit them badly
+  if (!p.mask || !p.mask->other_tiles() || sets_schedule(options) || p.kv_len <= few_keys) return p.mask;
+  const AttentionShape shape{.element = p.query.element, .dim = static_cast<int>(p.dim), .value_dim = static_cast<int>(p.value_dim), .weight = weight_of(p.score)};
+  const MaskBlock best = suitable_tiles(shape, device.target(), p.q_len);
   if (is(*p.mask, best)) return p.mask;
   const auto [batch, heads, q_len, kv_len] = p.mask->shape();
   const std::int64_t rows = ceil_div(q_len, best.q), tiles = batch * heads * rows * ceil_div(kv_len, best.kv);

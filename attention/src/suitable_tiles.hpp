@@ -15,11 +15,13 @@ namespace flextile {
 /// A mask in other tiles than its own, each made when a call first asks for it. May be asked by several threads.
 class BlockMask::OtherTiles {
  public:
-  /// `mask`, to which this belongs, in these tiles, for work on `stream` (null: the device's own). Null where a stream is being captured before they
-  /// are there: what is captured is done later, or never.
+  /// `mask`, to which this belongs, in these tiles, for work on `stream` (null: the device's own). Null where a stream is being captured and they
+  /// were never asked for (what is captured is done later, or never), and where there is no memory for them.
   const BlockMask* get(const BlockMask& mask, MaskBlock tiles, const Stream* stream);
 
  private:
+  static BlockMask listed_in(const BlockMask& mask, MaskBlock tiles);
+
   struct Made {
     BlockMask mask;
     Event built;
@@ -31,12 +33,15 @@ class BlockMask::OtherTiles {
 
 namespace attention {
 
-/// Masks that are made with room for others: in the default tiles, of mods that let rows see much (sees_one_side) and capture no tensor, and are thus
-/// made once and used often.
-bool may_take_other_tiles(const ir::Mod& mod, int q_block, int kv_block);
+/// Mask mods that are worth listing anew: they let rows see much (sees_one_side), and capture nothing that changes, so that a mask is made once and used often.
+bool may_take_other_tiles(const ir::Mod& mod);
 
-/// The problem's mask, or the same in the tiles that suit its head dim best (best_mask_block), where it is one of those, the
-/// caller leaves the schedule to the library, and rows are many. They give other bits.
+/// The tiles that such a mask, if its own are left open, is taken in where there are many programs of q_len rows: those that suit the head dim best
+/// (best_mask_block), or 128x128 where rows are few (or q_len is 0: any number), or the score mod reads memory for each score.
+MaskBlock suitable_tiles(const AttentionShape& shape, const Target& target, std::int64_t q_len);
+
+/// The problem's mask, or the same in suitable tiles, where it may take them, the caller leaves the schedule to the library, and programs are many. They
+/// give other bits.
 const BlockMask* suitable_mask(const AttentionProblem& problem, const AttentionOptions& options, const Device& device);
 
 }  // namespace attention

@@ -38,8 +38,8 @@ class TileTable {
 /// The lists by column of a table whose rows come in `groups` of `rows` and hold tiles below `columns`.
 TileTable transpose(const TileTable& table, std::int64_t groups, std::int64_t rows, std::int64_t columns);
 
-/// The lists of a mask whose sizes, blocks and device are set, by its mod, with at most `workspace` bytes beside them.
-void build_lists(const ir::Mod& mod, const BlockMask& mask, std::int64_t workspace, TileLists& rows, TileLists& columns);
+/// The lists of a mask whose sizes, blocks and device are set, by its mod, with at most `workspace` bytes beside them. Null: rows alone.
+void build_lists(const ir::Mod& mod, const BlockMask& mask, std::int64_t workspace, TileLists& rows, TileLists* columns);
 
 /// Sets `order` from the counts, on their device.
 void order_lists(TileLists& lists);

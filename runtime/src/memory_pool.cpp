@@ -80,7 +80,7 @@ MemoryBlock MemoryPool::allocate(std::size_t bytes) {
       message += "; the machine has " + bytes_text(device_.properties.memory);
     }
     message += ", flextile's tensors hold " + bytes_text(static_cast<std::int64_t>(in_use_));
-    throw DriverError(message);
+    throw OutOfMemory(message);
   }
   in_use_ += capacity;
   return {address, capacity};

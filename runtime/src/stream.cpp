@@ -165,12 +165,14 @@ void Event::record(const Stream& stream) {
 void Event::synchronize() const {
   if (!state_->native || !state_->recorded) return;
   CurrentContext current(state_->device->context);
+  const runtime::RelaxedCapture relaxed;
   check(driver()->cuEventSynchronize(state_->native), "cuEventSynchronize");
 }
 
 bool Event::is_done() const {
   if (!state_->native || !state_->recorded) return true;
   CurrentContext current(state_->device->context);
+  const runtime::RelaxedCapture relaxed;
   const int result = driver()->cuEventQuery(state_->native);
   if (result == runtime::driver_error_not_ready) return false;
   check(result, "cuEventQuery");

@@ -52,7 +52,9 @@ TEST_CASE("the tiles of a mask that suit a head dim best") {
   CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_80()) == MaskBlock{128, 128});
   // Blocks of 192 rows where few of their rows are padding.
   CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_90a(), 1024) == MaskBlock{128, 128});
-  CHECK(best_mask_block(ElementType::bf16, 96, Target::sm_90a(), 1152) == MaskBlock{192, 96});
+  CHECK(best_mask_block(ElementType::bf16, 80, Target::sm_90a(), 1152) == MaskBlock{192, 96});
+  CHECK(best_mask_block(ElementType::bf16, 80, Target::sm_90a(), 960) == MaskBlock{128, 128});
+  CHECK(best_mask_block(ElementType::bf16, 96, Target::sm_90a(), 4096) == MaskBlock{128, 128});
   CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_90a(), 4096) == MaskBlock{128, 128});
   CHECK(best_mask_block(ElementType::bf16, 128, Target::sm_90a(), 8192) == MaskBlock{192, 80});
   CHECK(choose_config({ElementType::bf16, 128, 128, 0, 0}, Target::sm_90a(), 0, 0, 0, 1024).block_m == 128);

@@ -45,7 +45,7 @@ struct Case {
   }
 };
 
-const std::string build = "classify_tiles list_tiles list_tiles order_lists order_lists ";
+const std::string build = "classify_tiles list_tiles order_lists ";     // of rows
 
 }  // namespace
 
@@ -60,6 +60,7 @@ TEST_CASE("fake Hopper: a mask of long rows is listed once in the tiles that sui
   CHECK(c.call(copy) == c.best);
   CHECK(named(select_flex_attention(c.q, c.q, c.q, mask)) == c.best);
   CHECK(c.call(mask, {.block_m = 128}) == c.own);                       // who sets a schedule sets it for the mask's own tiles
+  CHECK(c.call(create_block_mask(masks::causal, {.q_len = 2050, .kv_len = 2050, .q_block = 128, .device = c.device})) == c.own);
   const Tensor<bf16> wide = zeros<bf16>(c.device, {1, 48, 2050, 192});
   CHECK(launches_of([&] { flex_attention(wide, wide, wide, mask); }).find("classify") == std::string::npos);   // the same tiles
   const Tensor<bf16> there = zeros<bf16>(Device::cuda(1), {1, 48, 2050, 64});
@@ -75,6 +76,7 @@ TEST_CASE("fake Hopper: masks, lengths and mods for which the mask's own tiles a
   const Tensor<i32> ids = zeros<i32>(c.device, {2050});
   CHECK(c.call(c.mask([ids](auto, auto, auto q, auto kv) { return q >= kv && ids[q] == ids[kv]; })) == c.own);
   CHECK(c.call(c.mask([ids](auto, auto, auto, auto kv) { return kv < ids[0]; })) == c.own);                        // made anew at each step
+  CHECK(c.call(c.mask([n = dynamic(900)](auto, auto, auto q, auto kv) { return q + n >= kv; })) == c.own);         // and so
   const BlockMask mask = c.mask(masks::causal);
   CHECK(c.call(BlockMask::from_kv_blocks(mask.to_kv_blocks(), masks::causal, {.q_len = 2050, .kv_len = 2050, .device = c.device})) == c.own);
   const auto builds = [](const std::string& launches) { return launches.find("classify") != std::string::npos; };
@@ -105,9 +107,26 @@ TEST_CASE("fake Hopper: other tiles are built before whatever uses them, and nev
   CHECK(captured(own) == c.own);
   events_are_done(false);
   CHECK(c.call(mask, {.stream = &stream}) == build + c.best);
-  CHECK(captured(stream) == c.own);                 // what was queued outside may not be waited for
   const std::size_t pending = waits(stream);
-  events_are_done(true);
+  CHECK(captured(stream) == c.best);                // waits on the host: what was queued outside of the graph is no part of it
   CHECK(waits(stream) + 1 == pending);
+  events_are_done(true);
   CHECK(captured(stream) == c.best);
+}
+
+TEST_CASE("fake Hopper: a call within a capture of the caller's, in any mode") {
+  if (!is_fake()) return;
+  const Case c;
+  const auto begin = reinterpret_cast<int (*)(void*, int)>(fake_symbol("cuStreamBeginCapture_v2"));
+  const auto end = reinterpret_cast<int (*)(void*, void**)>(fake_symbol("cuStreamEndCapture"));
+  for (const int mode : {0, 1, 2}) {
+    CAPTURE(mode);
+    const Stream stream = Stream::create(c.device);
+    const BlockMask mask = c.mask(masks::causal);
+    c.call(mask, {.stream = &stream});
+    REQUIRE(begin(stream.native(), mode) == 0);
+    CHECK(c.call(mask, {.stream = &stream}) == c.best);
+    void* graph = nullptr;
+    CHECK(end(stream.native(), &graph) == 0);
+  }
 }

@@ -37,7 +37,7 @@ constexpr int capability = FAKE_CAPABILITY, most_shared = capability >= 90 ? 232
 
 struct Context { int device; };
 struct Graph { std::vector<std::function<void()>> work; };
-struct Stream { int device; Graph* capturing = nullptr; bool invalidated = false; };
+struct Stream { int device; Graph* capturing = nullptr; bool invalidated = false; int mode = 2; void* thread = nullptr; };   // captured in this mode, by this thread
 struct Event { int device; bool captured = false; std::chrono::steady_clock::time_point time; };
 struct Module { std::string image; std::vector<std::string> names; int local_bytes = 0; };
 struct Place { std::size_t offset, bytes; };
@@ -280,7 +280,7 @@ int cuStreamBeginCapture_v2(void* handle, int mode) {
   NEEDS_CONTEXT
   auto* stream = static_cast<Stream*>(handle);
   if (mode < 0 || mode > 2 || stream->capturing) return invalid_value;
-  stream->capturing = new Graph, stream->invalidated = false;
+  stream->capturing = new Graph, stream->invalidated = false, stream->mode = mode, stream->thread = &capture_mode;
   return success;
 }
 int cuStreamEndCapture(void* handle, void** graph) {
@@ -335,10 +335,22 @@ int cuEventRecord(void* handle, void* stream) {
   event->time = std::chrono::steady_clock::now();
   return success;
 }
-int cuEventSynchronize(void*) { NEEDS_CONTEXT return success; }
+/// Questions about events break captures: those of this thread that are not relaxed, and any thread's global one, unless this thread is relaxed.
+static bool breaks_captures() {
+  bool broken = false;
+  for (Stream* stream : state().streams)
+    if (stream->capturing && capture_mode != 2 && (stream->mode == 0 ? capture_mode == 0 || stream->thread == &capture_mode : stream->mode == 1 && stream->thread == &capture_mode))
+      broken = stream->invalidated = true;
+  return broken;
+}
+int cuEventSynchronize(void*) {
+  NEEDS_CONTEXT
+  return breaks_captures() ? capture_unsupported : success;
+}
 int cuEventQuery(void* event) {
   NEEDS_CONTEXT
-  return static_cast<Event*>(event)->captured ? capture_unsupported : state().events_are_done ? success : not_ready;
+  if (static_cast<Event*>(event)->captured || breaks_captures()) return capture_unsupported;
+  return state().events_are_done ? success : not_ready;
 }
 int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
   NEEDS_CONTEXT

@@ -20,7 +20,8 @@ std::vector<Option> inspect_options() {
       {"--dim", "N", "128", "head dim of query and key, 1 to 256"},
       {"--value-dim", "N", "", "head dim of value, where it differs"},
       {"--element", "TYPE", "bf16", "f32, f16 or bf16"},
-      {"--block", "N", "128", "rows and columns of the block mask's tile, 8 to 256"},
+      {"--length", "N", "", "positions of query and key: the kernel for calls of so many, which may take a mask in other tiles; else for any number"},
+      {"--block", "N", "", "rows and columns of the block mask's tile, 8 to 256; 128 where neither is given"},
       {"--lse", "", "", "the kernel also returns the logarithm of each row's sum"},
   };
   for (Option& option : emit_options()) options.push_back(std::move(option));
@@ -37,7 +38,8 @@ flextile::AttentionCompileOptions attention_options(const Options& options) {
   flextile::AttentionCompileOptions attention;
   attention.dim = options.number("--dim", 1);
   if (options.given("--value-dim")) attention.value_dim = options.number("--value-dim", 1);
-  attention.q_block = attention.kv_block = options.number("--block", 1);
+  if (options.given("--length")) attention.q_len = options.number("--length", 1);
+  if (options.given("--block")) attention.q_block = attention.kv_block = options.number("--block", 1);
   attention.return_lse = options.given("--lse");
   const std::string& element = options.choice("--element", elements);
   attention.element = element == "f32" ? flextile::ElementType::f32 : element == "f16" ? flextile::ElementType::f16 : flextile::ElementType::bf16;

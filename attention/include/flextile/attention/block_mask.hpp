@@ -23,8 +23,8 @@ struct BlockMaskOptions {
   std::int64_t heads = 1;          // query heads; give it where the mod reads h, and the query has several
   std::int64_t q_len = 0;
   std::int64_t kv_len = 0;
-  int q_block = 128;               // rows of a tile, 8 to 256
-  int kv_block = 128;              // columns of a tile, 8 to 256
+  int q_block = 0;                 // rows of a tile, 8 to 256; 0: 128. Where both are 0, attention may take the mask in tiles that suit a head dim
+  int kv_block = 0;                // better (docs/attention.md, "In which tiles"); columns of a tile, 8 to 256; 0: 128
   int head_dim = 0;                // not 0: tiles that suit attention of this head dim and of `element` best on the device, in place of
   ElementType element = ElementType::bf16;   // q_block and kv_block (best_mask_block)
   std::int64_t workspace = 64 << 20;   // bytes that building may use beside the result
@@ -78,7 +78,7 @@ class BlockMask {
   int kv_block() const { return kv_block_; }
   std::int64_t q_tiles() const { return empty() ? 0 : (q_len_ + q_block_ - 1) / q_block_; }
   std::int64_t kv_tiles() const { return empty() ? 0 : (kv_len_ + kv_block_ - 1) / kv_block_; }
-  /// Tiles that attention computes, over all batches and heads of shape().
+  /// Tiles that are not skipped, over all batches and heads of shape().
   std::int64_t visible_tiles() const;
   /// Percentage of the tiles that are skipped.
   double sparsity() const;
@@ -94,7 +94,7 @@ class BlockMask {
   const TileLists& columns() const { return columns_; }
   const ir::Mod& mod() const { return mod_; }
   const Device& device() const { return device_; }
-  /// Where attention keeps the same mask in tiles that suit a head dim better; null where it takes the mask's own. Copies share it.
+  /// Where attention keeps the same mask in tiles that suit a head dim better; null where it always takes the mask's own. Copies share it.
   class OtherTiles;
   OtherTiles* other_tiles() const { return other_tiles_.get(); }
   /// -1: the host; else the CUDA ordinal.

@@ -13,8 +13,9 @@ struct AttentionCompileOptions {
   int dim = 64;                               // head dim of query and key
   int value_dim = 0;                          // 0: as dim
   ElementType element = ElementType::bf16;
-  int q_block = 128;                          // the block mask's tile
-  int kv_block = 128;
+  int q_block = 0;                            // the block mask's tile; 0: 128, or where both are 0 what calls with q_len rows take it in
+  int kv_block = 0;
+  std::int64_t q_len = 0;                     // 0: any number of rows; else the kernel for many programs of so many
   bool return_lse = false;
   bool return_max_scores = false;
   bool tf32 = false;

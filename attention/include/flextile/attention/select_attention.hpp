@@ -8,7 +8,7 @@
 namespace flextile {
 
 /// Behind select_flex_attention. Null: no score mod, no mask. Compiles and loads the kernel where that was not done yet, and launches
-/// nothing. Throws as flex_attention does.
+/// nothing but, as a first call would, what lists a mask in the tiles that it is taken in. Throws as flex_attention does.
 LoadedKernel select_attention(const TensorRef& query, const TensorRef& key, const TensorRef& value, const ir::Mod* score, const BlockMask* mask,
                               const AttentionOptions& options);
 

@@ -201,7 +201,7 @@ consteval bool is_an_index() {
 
 template <class Lambda>
 consteval bool is_a_mod() {
-  static_assert(wrong<Lambda>, "[mod] a mask mod takes (b, h, q, kv), a score mod takes (score, b, h, q, kv): this callable takes neither");
+  static_assert(wrong<Lambda>, "[mod] a mask mod takes (b, h, q, kv), a score mod takes (score, b, h, q, kv): this callable takes neither; its parameters must be auto");
   return true;
 }
 

@@ -24,6 +24,9 @@ class ArgumentError : public Error { using Error::Error; };
 /// The driver, the linker or the operating system refused.
 class DriverError : public Error { using Error::Error; };
 
+/// A device has not enough memory left for a tensor.
+class OutOfMemory : public DriverError { using DriverError::DriverError; };
+
 /// A fault of flextile itself: a pass broke an invariant. Never the user's mistake.
 class InternalError : public Error { using Error::Error; };
 
