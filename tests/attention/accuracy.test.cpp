@@ -216,6 +216,21 @@ TEST_CASE("a mask of long rows gives what it gives in the tiles that suit the he
       CHECK(elsewhere.out.to_host() == expected.out.to_host());
       CHECK(here.out.to_host() == expected.out.to_host());
       CHECK(here.lse.to_host() == expected.lse.to_host());
+      // Recorded: the lists that are there, or 128x128.
+      const auto recorded = [&](const BlockMask& by) {
+        Attended<bf16> attended;
+        const Graph graph = Graph::capture(stream, [&] { attended = flex_attention(q, k, v, scores::alibi(heads), by, {.stream = &stream}); });
+        graph.launch(stream);
+        stream.synchronize();
+        return attended.out.to_host();
+      };
+      BlockMaskOptions given = usual;
+      given.q_block = given.kv_block = 128;
+      CHECK(recorded(create_block_mask(masks::prefix_lm(100), usual)) == flex_attention(q, k, v, scores::alibi(heads), create_block_mask(masks::prefix_lm(100), given)).out.to_host());
+      const BlockMask fresh = create_block_mask(masks::prefix_lm(100), usual);
+      device.synchronize();
+      flex_attention(q, k, v, scores::alibi(heads), fresh);
+      CHECK(recorded(fresh) == expected.out.to_host());
     }
   });
 }
