@@ -207,11 +207,33 @@ TEST_CASE("PTX of attention: masks as bits of words") {
   overlapped([](auto, auto, auto q, auto kv) { return q >= kv || q - kv > most - 1 || kv - q < least + 100; });
   const Tensor<i32> ids = document_ids(Device::host(), 200, 4, 70);
   check([ids](auto, auto, auto q, auto kv) { return q >= kv && ids[q] == ids[kv] && q - kv < 50; });
+  check([ids](auto, auto, auto q, auto kv) { return (ids[q] == ids[kv] && q >= kv) && ((ids[kv] == 1 || kv < 100) && q - kv < 50); });
   check([](auto, auto, auto q, auto kv) { return (q > kv) != (kv <= 90); });
   check([](auto, auto, auto q, auto kv) { return kv < q + 3 && (q < 30 || kv > 20); });
   check([](auto, auto, auto q, auto kv) { return (kv <= q && q / 16 == kv / 16) || kv < 5; });
   const std::string ptx = compile_flex_attention(masks::sliding_window(1024), {.dim = 128}, Target::sm_90a(), {.binary = false}).ptx();
   CHECK(ptx.find("bmsk.clamp.b32") != std::string::npos);
+  // What stands between conditions on what is read too.
+  const Tensor<i32> window = full<i32>(Device::host(), {1}, 100);
+  const auto mixed = [ids, window](auto, auto, auto q, auto kv) { return q >= kv && ids[q] == ids[kv] && q - kv < window[0]; };
+  CHECK(compile_flex_attention(mixed, {.dim = 128}, Target::sm_90a(), {.binary = false}).ptx().find("bmsk.clamp.b32") != std::string::npos);
+}
+
+TEST_CASE("mask kernels and attention of every mask of the catalogue, and of long conditions, compile") {
+  const Tensor<i32> ids = document_ids(Device::host(), 200, 4, 70);
+  const auto deep = [ids](auto, auto h, auto q, auto kv) {
+    const auto far = abs((((((((q - kv) * 2 + 1) * 2 + 1) * 2 + 1) * 2 + 1) * 2 + 1) * 2 + 1) * 2 + 1);
+    return far < 4000 && ids[q] == ids[kv] && q >= kv && (far % 3 != 1 || h == 0) && ids[kv] != 2 && kv < 190 && far > -7;
+  };
+  std::vector<ir::Mod> all{erase_mask(deep)};
+  for (const std::string& name : mask_names()) all.push_back(named_mask(name));
+  for (const ir::Mod& mod : all)
+    for (const Target& target : {Target::sm_80(), Target::sm_90a(), Target::host()}) {
+      CAPTURE(target.name());
+      const attention::ClassifyKernel classify{mod.fragment, 128, 128};
+      CHECK_NOTHROW(compile(classify.trace(classify.signature()), target, {.line_info = false, .binary = false}));
+      CHECK_NOTHROW(compile_attention(nullptr, &mod, {.dim = 64}, target, {.line_info = false, .binary = false}));
+    }
 }
 
 TEST_CASE("PTX of attention: captured slopes say which keys come first") {

@@ -190,6 +190,36 @@ TEST_CASE("canonicalise: a tile of positions within one block has the block's nu
   }
 }
 
+TEST_CASE("canonicalise: of conditions that must all hold, those on positions stand together") {
+  for (const bool left_first : {false, true}) {
+    Kernel kernel;
+    auto& builder = kernel.builder;
+    const Value places = builder.expand_dims(builder.arange(64), 0), read = builder.view_load(kernel.x, {kernel.zero(), kernel.zero()}, {1, 64});
+    auto below = [&](int number) { return builder.binary(Opcode::lt, places, kernel.integer(number)); };
+    auto is = [&](double number) { return builder.binary(Opcode::eq, read, kernel.number(number)); };
+    auto both = [&](Value a, Value b) { return left_first ? builder.binary(Opcode::bit_and, a, b) : builder.binary(Opcode::bit_and, b, a); };
+    kernel.keep(both(both(both(below(1), is(1)), both(is(2), below(2))), both(is(3), both(below(3), is(4)))));
+    builder.return_values();
+    const ir::Function changed = backend::canonicalise(kernel.function, Target::host());
+    const auto needs = [&](auto&& again, Value value, Opcode opcode) -> int {
+      const ir::Operation* operation = changed.defining(value);
+      if (!operation) return 0;
+      int found = operation->opcode == opcode;
+      for (Value operand : operation->operands) found += again(again, operand, opcode);
+      return found;
+    };
+    for (std::uint32_t id = 0; id < changed.operation_count(); ++id) {
+      if (changed.operation({id}).opcode != Opcode::view_store) continue;
+      const ir::Operation& all = *changed.defining(changed.defining(changed.operation({id}).operands[1])->operands[0]);
+      REQUIRE(all.opcode == Opcode::bit_and);
+      CHECK(needs(needs, all.operands[0], Opcode::lt) == 3);
+      CHECK(needs(needs, all.operands[0], Opcode::eq) == 0);
+      CHECK(needs(needs, all.operands[1], Opcode::lt) == 0);
+      CHECK(needs(needs, all.operands[1], Opcode::eq) == 4);
+    }
+  }
+}
+
 TEST_CASE("canonicalise: numbers that are no positions are divided one by one") {
   Kernel kernel;   // below 0, division goes up to 0: -1024 / 1024 is -1, -1023 / 1024 is 0
   auto& builder = kernel.builder;

@@ -269,7 +269,7 @@ void OverlapPlan::find_tiles_ahead(std::size_t side) {
       if (operation.opcode == Opcode::if_) blocks.insert(blocks.end(), operation.blocks.begin(), operation.blocks.end());
       std::set<std::uint32_t> needed;
       if (operation.opcode == Opcode::select) {
-        if (!collect_tile(operation.operands[0], blocks, needed) || !keep_as_bits(operation.operands[0], needed)) continue;
+        if (!is_kept_as_bits(operation.operands[0], blocks, needed)) continue;
       } else if (operation.opcode == Opcode::gather && f_.type(operation.results[0]).rank > 0) {
         const std::int64_t registers = register_count(f_.layouts[f_.layout_of(operation.results[0])]);
         if (registers > spare || !collect_tile(operation.results[0], blocks, needed)) continue;
@@ -283,6 +283,17 @@ void OverlapPlan::find_tiles_ahead(std::size_t side) {
       if (slice.contains(id.index)) tiles_ahead_[side].push_back(id);
     }
   }
+}
+
+/// The condition of a select, or of one that what is read decides too, the part that stands in front (canonical_positions.cpp).
+bool OverlapPlan::is_kept_as_bits(Value condition, const std::vector<BlockId>& inside, std::set<std::uint32_t>& needed) {
+  if (collect_tile(condition, inside, needed) && keep_as_bits(condition, needed)) return true;
+  needed.clear();
+  const Operation* both = f_.defining(condition);
+  while (both && both->opcode == Opcode::broadcast) both = f_.defining(both->operands[0]);
+  if (!both || both->opcode != Opcode::bit_and) return false;
+  const Value part = both->operands[0];
+  return collect_tile(part, inside, needed) && keep_as_bits(part, needed);
 }
 
 /// Where the condition of a tile of two axes, for which `needed` is computed, follows from comparisons that are a shift each; says so of

@@ -46,6 +46,7 @@ class OverlapPlan : protected ProductLoops {
   void find_meanwhile();
   void find_branch();
   void find_tiles_ahead(std::size_t side);
+  bool is_kept_as_bits(Value condition, const std::vector<BlockId>& inside, std::set<std::uint32_t>& needed);
   bool keep_as_bits(Value condition, const std::set<std::uint32_t>& needed);
   bool collect_tile(Value value, const std::vector<BlockId>& inside, std::set<std::uint32_t>& slice) const;
   bool is_known_early(Value value, bool writes, std::set<std::uint32_t>& slice) const;

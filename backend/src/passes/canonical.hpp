@@ -23,6 +23,8 @@ class Canonical {
 
   /// The value of the candidate: what the rules give, or a new operation.
   ir::Value emit(Candidate candidate);
+  /// A new operation as it is.
+  ir::Value create(Candidate candidate);
   ir::Value constant(const ir::Type& type, const Element& element);
   ir::Value integer(const ir::Type& type, std::int64_t value) { return constant(type, {type.element, value, 0}); }
 
@@ -47,5 +49,7 @@ ir::Value simplify_cast(Canonical& canonical, Candidate& candidate);
 ir::Value simplify_comparison(Canonical& canonical, Candidate& candidate);
 /// Part of simplify_elementwise, of an i32's div and rem.
 ir::Value simplify_position(Canonical& canonical, const Candidate& candidate);
+/// Part of simplify_elementwise, of conditions that must all hold.
+ir::Value join_positions(Canonical& canonical, const Candidate& candidate);
 
 }  // namespace flextile::backend

@@ -156,6 +156,7 @@ Value simplify_integer(Canonical& canonical, const Candidate& candidate) {
     case Opcode::bit_and:
       if (right(0)) return b;
       if (right(ones) || a == b) return a;
+      if (const Value joined = join_positions(canonical, candidate)) return joined;
       return merge_constants(canonical, candidate);
     case Opcode::bit_or:
       if (right(ones)) return b;

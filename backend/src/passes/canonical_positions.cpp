@@ -1,5 +1,8 @@
 // Places in a sequence, first + 0, 1, ... (attribute `position`): a tile of them often lies within one block of a mask's (chunks, pages).
 // Then first / size is the block's number for all of them, and first % size + 0, 1, ... are their places in it.
+//
+// Of conditions that must all hold (a mask), those on positions alone stand together, in front of those on what is read:
+// (q >= kv && ids[q] == ids[kv]) && q - kv < 100  is  (q >= kv && q - kv < 100) && ids[q] == ids[kv]. A GPU decides the first part without waiting.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -60,7 +63,36 @@ std::optional<Positions> positions_in(const Canonical& canonical, Value value) {
   return result;
 }
 
+/// Nothing that a tile reads decides the value.
+bool is_of_positions(const Canonical& canonical, Value value, int depth = 0) {
+  if (canonical.type(value).rank == 0) return true;
+  const Operation* operation = canonical.defining(value);
+  if (!operation || depth == 2 * deepest || !ir::has(operation->opcode, ir::pure) || !operation->blocks.empty() || operation->opcode == Opcode::dot) return false;
+  return std::all_of(operation->operands.begin(), operation->operands.end(), [&](Value operand) { return is_of_positions(canonical, operand, depth + 1); });
+}
+
+/// Conditions that must all hold: those on positions, and the rest. Either may be none.
+struct Conditions {
+  Value positions, rest;
+};
+
+Conditions conditions_of(const Canonical& canonical, Value value) {
+  if (is_of_positions(canonical, value)) return {value, {}};
+  const Operation* both = canonical.defined_by(value, Opcode::bit_and);
+  if (both && is_of_positions(canonical, both->operands[0])) return {both->operands[0], both->operands[1]};
+  return {{}, value};
+}
+
 }  // namespace
+
+Value join_positions(Canonical& canonical, const Candidate& candidate) {
+  if (candidate.type.element != ElementType::i1 || candidate.type.rank == 0) return {};
+  const Conditions a = conditions_of(canonical, candidate.operands[0]), b = conditions_of(canonical, candidate.operands[1]);
+  const bool of_one_kind = (!a.positions && !b.positions) || (!a.rest && !b.rest), in_order = !a.rest && !b.positions;
+  if (of_one_kind || in_order) return {};
+  auto all = [&](Value x, Value y) { return !x ? y : !y ? x : canonical.create({.opcode = Opcode::bit_and, .operands = {x, y}, .type = candidate.type}); };   // which no rule takes apart again
+  return all(all(a.positions, b.positions), all(a.rest, b.rest));
+}
 
 Value simplify_position(Canonical& canonical, const Candidate& candidate) {
   Element size;

@@ -21,7 +21,10 @@ Value Canonical::emit(Candidate candidate) {
   } else {
     value = simplify_shape(*this, candidate);
   }
-  if (value) return value;
+  return value ? value : create(std::move(candidate));
+}
+
+Value Canonical::create(Candidate candidate) {
   const ir::Type type = candidate.type;
   return builder_.results(builder_.create(
       {.opcode = candidate.opcode, .operands = std::move(candidate.operands), .attributes = std::move(candidate.attributes)}, {type}))[0];
