@@ -1,6 +1,7 @@
 // Element-wise operations: one LLVM expression per register. f16 and bf16 compute in f32 and round; 8-bit floats are their bits, and
 // only converted.
 #include <algorithm>
+#include <limits>
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/MDBuilder.h>
@@ -12,6 +13,8 @@
 #include "nvptx/exact_sums.hpp"
 #include "nvptx/lowering.hpp"
 #include "nvptx/turns.hpp"
+#include "nvptx/wgmma.hpp"
+#include "passes/fold.hpp"
 
 #pragma GCC diagnostic ignored "-Wswitch-enum"   // lower_operation sends here what is listed; the rest is a fault that throws
 
@@ -22,6 +25,7 @@ using ir::Opcode;
 using llvm::Intrinsic::ID;
 
 constexpr int least_to_skip = 8;   // registers: a vote and a branch cost as much as a few selects
+constexpr int least_to_hide = 16;  // registers: a number for them costs two instructions
 
 bool is_small_float(ElementType element) { return element == ElementType::f16 || element == ElementType::bf16; }
 
@@ -274,6 +278,24 @@ void lower_unlikely_select(Lowering& l, const Registers& condition, const Regist
   }
 }
 
+/// A mask in a kernel of warpgroups: select(condition, x, -inf) of many registers.
+bool hides(const Lowering& l, const ir::Operation& operation, int count) {
+  if (operation.opcode != Opcode::select || count < least_to_hide || !uses_wgmma(l.f)) return false;
+  const ir::Type& type = l.type(operation.results[0]);
+  Element other;
+  return type.element == ElementType::f32 && l.type(operation.operands[0]).rank == type.rank && l.type(operation.operands[1]).rank == type.rank &&
+         constant_element(l.f, operation.operands[2], other) && other.real == -std::numeric_limits<double>::infinity();
+}
+
+/// A select is two clocks of the pipe that compares and tests bits, which a mask keeps busy; a multiply-add under the predicate is one of another pipe:
+/// a number from 0 to 1 times a constant, less infinity. The constants differ, or the assembler would do that once, and select it.
+void lower_hiding_select(Lowering& l, const Registers& condition, const Registers& x, Registers& out) {
+  llvm::Type* real = l.b.getFloatTy();
+  llvm::Value* finite = pure_assembly(l, real, "cvt.sat.f32.f32 $0, $1;", "=f,f", {x[0]});
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = pure_assembly(l, real, "@!$2 fma.rn.f32 $0, $3, $4, 0fFF800000;", "=f,0,b,f,f", {x[i], condition[i], finite, llvm::ConstantFP::get(real, double(i + 1))});
+}
+
 }  // namespace
 
 llvm::Value* lower_element(Lowering& l, const ir::Operation& operation, const Registers& operands) {
@@ -353,6 +375,7 @@ void lower_elementwise(Lowering& l, const ir::Operation& operation) {
     const Registers condition = l.of(operation.operands[0]), a = l.of(operation.operands[1]), b = l.of(operation.operands[2]);
     return lower_unlikely_select(l, condition, a, b, out);
   }
+  if (hides(l, operation, count)) return lower_hiding_select(l, l.of(operation.operands[0]), l.of(operation.operands[1]), out);
   for (int i = 0; i < count; ++i) {
     Registers operands;
     for (ir::Value operand : operation.operands) operands.push_back(l.of(operand)[l.type(operand).rank == 0 ? 0 : i]);
