@@ -1,6 +1,7 @@
 #include "suitable_tiles.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <flextile/ir/error.hpp>
 #include <flextile/runtime/tensor.hpp>
@@ -26,11 +27,12 @@ const BlockMask* BlockMask::OtherTiles::get(const BlockMask& mask, MaskBlock til
   if (found == made_.end()) {
     if (stream.is_capturing() || own.is_capturing()) return nullptr;
     try {
-      found = made_.insert(made_.end(), Made{listed_in(mask, tiles), Event(mask.device())});
+      Made made{listed_in(mask, tiles), Event(mask.device())};
+      made.built.record(own);
+      found = made_.insert(made_.end(), std::move(made));
     } catch (const OutOfMemory&) {
       return nullptr;
     }
-    found->built.record(own);
   }
   const bool captured = stream.is_capturing();
   if (captured) found->built.synchronize();                    // a graph may run anywhere

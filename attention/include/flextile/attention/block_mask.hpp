@@ -23,8 +23,9 @@ struct BlockMaskOptions {
   std::int64_t heads = 1;          // query heads; give it where the mod reads h, and the query has several
   std::int64_t q_len = 0;
   std::int64_t kv_len = 0;
-  int q_block = 0;                 // rows of a tile, 8 to 256; 0: 128. Where both are 0, attention may take the mask in tiles that suit a head dim
-  int kv_block = 0;                // better (docs/attention.md, "In which tiles"); columns of a tile, 8 to 256; 0: 128
+  int q_block = 0;                 // rows of a tile, 8 to 256; 0: 128
+  int kv_block = 0;                // columns of a tile, 8 to 256; 0: 128. Where both are 0, flex_attention may take the mask in tiles that suit the
+                                   // head dim better (docs/attention.md, "In which tiles")
   int head_dim = 0;                // not 0: tiles that suit attention of this head dim and of `element` best on the device, in place of
   ElementType element = ElementType::bf16;   // q_block and kv_block (best_mask_block)
   std::int64_t workspace = 64 << 20;   // bytes that building may use beside the result
