@@ -119,6 +119,7 @@ TEST_CASE("fake Hopper: a call within a capture of the caller's, in any mode") {
   const Case c;
   const auto begin = reinterpret_cast<int (*)(void*, int)>(fake_symbol("cuStreamBeginCapture_v2"));
   const auto end = reinterpret_cast<int (*)(void*, void**)>(fake_symbol("cuStreamEndCapture"));
+  const auto destroy = reinterpret_cast<int (*)(void*)>(fake_symbol("cuGraphDestroy"));
   for (const int mode : {0, 1, 2}) {
     CAPTURE(mode);
     const Stream stream = Stream::create(c.device);
@@ -130,5 +131,6 @@ TEST_CASE("fake Hopper: a call within a capture of the caller's, in any mode") {
     CHECK(c.call(mask, {.stream = &stream}) == c.best);
     void* graph = nullptr;
     CHECK(end(stream.native(), &graph) == 0);
+    CHECK(destroy(graph) == 0);
   }
 }
