@@ -12,6 +12,7 @@
 #include "attention_problem.hpp"
 #include "forward_kernel.hpp"
 #include "forward_launch.hpp"
+#include "mask_arguments.hpp"
 #include "mod_arguments.hpp"
 #include "mod_weight.hpp"
 #include "suitable_tiles.hpp"
@@ -198,14 +199,12 @@ ForwardKernel requested_kernel(const ir::Mod* score, const ir::Mod* mask, const 
     refuse("compile_flex_attention", "element is " + std::string(name(options.element)) + ": it must be f32, f16 or bf16");
   ForwardKernel kernel;
   kernel.shape = {.element = options.element, .dim = options.dim, .value_dim = options.value_dim ? options.value_dim : options.dim, .weight = weight_of(score)};
-  const Schedule wish{options.block_m, options.block_n, options.num_warps, options.stages};
   if (mask) {
-    const bool left_open = !options.q_block && !options.kv_block && !wish.block_m && !wish.block_n && !wish.num_warps && !wish.stages;
-    const MaskBlock tiles = left_open && may_take_other_tiles(*mask) ? suitable_tiles(kernel.shape, target, options.q_len) : MaskBlock{};
-    kernel.shape.q_block = options.q_block ? options.q_block : tiles.q;
-    kernel.shape.kv_block = options.kv_block ? options.kv_block : tiles.kv;
+    const bool left_open = !options.q_block && !options.kv_block && !sets_schedule(options);
+    const MaskBlock tiles = given_block(options, left_open && may_take_other_tiles(*mask) ? suitable_tiles(kernel.shape, target, options.q_len) : MaskBlock{});
+    kernel.shape.q_block = tiles.q, kernel.shape.kv_block = tiles.kv;
   }
-  kernel.config = configure(kernel.shape, options.q_len, target, wish);
+  kernel.config = configure(kernel.shape, options.q_len, target, {options.block_m, options.block_n, options.num_warps, options.stages});
   kernel.score = score ? score->fragment : nullptr;
   kernel.mask = mask ? mask->fragment : nullptr;
   kernel.listed = mask != nullptr;

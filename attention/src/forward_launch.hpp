@@ -8,8 +8,8 @@
 
 namespace flextile::attention {
 
-/// The options set a part of what tuning chooses.
-inline bool sets_schedule(const AttentionOptions& options) { return options.block_m || options.block_n || options.num_warps || options.stages; }
+/// The options, of a call or of compile_flex_attention, set a part of what tuning chooses.
+template <class Options> bool sets_schedule(const Options& options) { return options.block_m || options.block_n || options.num_warps || options.stages; }
 
 /// The kernel for a problem, in the configuration that the options and the library's table choose.
 ForwardKernel kernel_of(const AttentionProblem& problem, const AttentionOptions& options, const Target& target);

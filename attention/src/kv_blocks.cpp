@@ -1,7 +1,6 @@
 // Conversion from and to PyTorch's padded tables.
 #include <algorithm>
 
-#include <flextile/attention/attention_config.hpp>
 #include <flextile/attention/block_mask.hpp>
 
 #include "argument_checks.hpp"
@@ -62,8 +61,8 @@ BlockMask BlockMask::from_tables(const KvBlocks& tables, ir::Mod mod, const Bloc
 
   BlockMask mask;
   BlockMaskOptions filled = options;
-  if (!filled.q_block) filled.q_block = MaskBlock{}.q;
-  if (!filled.kv_block) filled.kv_block = MaskBlock{}.kv;
+  const MaskBlock block = attention::given_block(options);
+  filled.q_block = block.q, filled.kv_block = block.kv;
   filled.batch = counts.sizes[0], filled.heads = counts.sizes[1];
   if (!filled.q_len) filled.q_len = counts.sizes[2] * filled.q_block;
   if (!filled.kv_len) filled.kv_len = indices.sizes[3] * filled.kv_block;

@@ -157,25 +157,21 @@ void order_lists(TileLists& lists) {
 
 }  // namespace attention
 
-BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& asked) {
+BlockMask build_block_mask(ir::Mod mod, const BlockMaskOptions& options) {
   const std::string caller = "create_block_mask";
-  attention::check_mask_options(asked, caller);
-  BlockMaskOptions options = asked;
-  if (!options.device) options.device = mod.tensors.empty() ? Device::best() : TensorRef(mod.tensors.front()).device();
-  const MaskBlock block = options.head_dim == 0 ? MaskBlock{} : best_mask_block(options.element, options.head_dim, options.device->target(), options.q_len);
-  if (options.head_dim || !options.q_block) options.q_block = block.q;
-  if (options.head_dim || !options.kv_block) options.kv_block = block.kv;
+  attention::check_mask_options(options, caller);
   BlockMask mask;
+  mask.device_ = options.device ? *options.device : mod.tensors.empty() ? Device::best() : TensorRef(mod.tensors.front()).device();
+  const MaskBlock block = options.head_dim == 0 ? attention::given_block(options) : best_mask_block(options.element, options.head_dim, mask.device_.target(), options.q_len);
   mask.batch_ = mod.reads_batch ? options.batch : 1;
   mask.heads_ = mod.reads_head ? options.heads : 1;
   mask.q_len_ = options.q_len, mask.kv_len_ = options.kv_len;
-  mask.q_block_ = options.q_block, mask.kv_block_ = options.kv_block;
-  mask.device_ = *options.device;
+  mask.q_block_ = block.q, mask.kv_block_ = block.kv;
   attention::check_mod_device(mod, mask.device_, caller);
   mask.mod_ = static_cast<ir::Mod&&>(mod);
   mask.remember_versions();
   attention::build_lists(mask.mod_, mask, options.workspace, mask.rows_, &mask.columns_);
-  const bool left_open = !asked.head_dim && !asked.q_block && !asked.kv_block;
+  const bool left_open = !options.head_dim && !options.q_block && !options.kv_block;
   if (left_open && attention::may_take_other_tiles(mask.mod_)) mask.other_tiles_ = std::make_shared<BlockMask::OtherTiles>();
   return mask;
 }

@@ -5,6 +5,7 @@
 #include <flextile/flextile.hpp>
 
 #include "runtime/fake_driver.hpp"
+#include "support/cache_folder.hpp"
 
 using namespace flextile;
 using test::ask, test::fake_symbol, test::is_fake;
@@ -59,6 +60,8 @@ TEST_CASE("fake Hopper: a mask of long rows is listed once in the tiles that sui
   CHECK(c.call(mask) == c.best);
   CHECK(c.call(copy) == c.best);
   CHECK(named(select_flex_attention(c.q, c.q, c.q, mask)) == c.best);
+  const test::CacheFolder folder;                                       // of what is tuned
+  CHECK(tune_flex_attention(c.q, c.q, c.q, mask).problem.find(" in tiles of 128x80, ") != std::string::npos);
   CHECK(c.call(mask, {.block_m = 128}) == c.own);                       // who sets a schedule sets it for the mask's own tiles
   CHECK(c.call(create_block_mask(masks::causal, {.q_len = 2050, .kv_len = 2050, .q_block = 128, .device = c.device})) == c.own);
   const Tensor<bf16> wide = zeros<bf16>(c.device, {1, 48, 2050, 192});

@@ -219,6 +219,15 @@ TEST_CASE("PTX of attention: masks as bits of words") {
   CHECK(compile_flex_attention(mixed, {.dim = 128}, Target::sm_90a(), {.binary = false}).ptx().find("bmsk.clamp.b32") != std::string::npos);
 }
 
+TEST_CASE("PTX of attention: hidden scores that are infinite or no numbers stay hidden") {
+  for (const auto& [q_block, kv_block] : {std::pair{128, 128}, {192, 128}}) {
+    CAPTURE(q_block);
+    const AttentionCompileOptions tiles{.q_block = q_block, .kv_block = kv_block};
+    check_ptx<bf16>({1, 1, 1, 1, 150, 200, 64, 64}, [](auto score, auto, auto, auto q, auto kv) { return where(kv > q, infinity, score); }, masks::causal, tiles, Target::sm_90a());
+    check_ptx<bf16>({1, 1, 1, 1, 150, 200, 64, 64}, [](auto score, auto, auto, auto q, auto kv) { return score + 0.01f * sqrt(cast<f32>(q - kv)); }, masks::causal, tiles, Target::sm_90a());
+  }
+}
+
 TEST_CASE("mask kernels and attention of every mask of the catalogue, and of long conditions, compile") {
   const Tensor<i32> ids = document_ids(Device::host(), 200, 4, 70);
   const auto deep = [ids](auto, auto h, auto q, auto kv) {

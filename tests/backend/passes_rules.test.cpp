@@ -208,8 +208,10 @@ TEST_CASE("canonicalise: of conditions that must all hold, those on positions st
       for (Value operand : operation->operands) found += again(again, operand, opcode);
       return found;
     };
+    int stores = 0;
     for (std::uint32_t id = 0; id < changed.operation_count(); ++id) {
       if (changed.operation({id}).opcode != Opcode::view_store) continue;
+      ++stores;
       const ir::Operation& all = *changed.defining(changed.defining(changed.operation({id}).operands[1])->operands[0]);
       REQUIRE(all.opcode == Opcode::bit_and);
       CHECK(needs(needs, all.operands[0], Opcode::lt) == 3);
@@ -217,6 +219,7 @@ TEST_CASE("canonicalise: of conditions that must all hold, those on positions st
       CHECK(needs(needs, all.operands[1], Opcode::lt) == 0);
       CHECK(needs(needs, all.operands[1], Opcode::eq) == 4);
     }
+    CHECK(stores == 1);
   }
 }
 

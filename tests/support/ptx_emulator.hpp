@@ -381,6 +381,8 @@ class PtxEmulator : private PtxProgram {
     if (has(i, "rni") || has(i, "rzi") || has(i, "rmi") || has(i, "rpi")) {
       value = has(i, "rni") ? std::nearbyint(value) : has(i, "rzi") ? std::trunc(value) : has(i, "rmi") ? std::floor(value) : std::ceil(value);
     }
+    if (has(i, "sat") && is_float_type(to)) value = std::isnan(value) ? 0 : std::min(std::max(value, 0.0), 1.0);
+    else if (has(i, "sat")) throw std::runtime_error("a saturating conversion to an integer is not emulated");
     if (is_float_type(to)) return float_bits(value, to);
     const int bits = bits_of(to);
     if (std::isnan(value)) return 0;
